@@ -49,3 +49,48 @@ def test_a_script_that_fails(body: str, more: str) -> None:
 
 def test_a_script_whose_failure_is_reported() -> None:
     assert tiers("main(args.depth, 3)") == {"DL843": "likely", "DL846": "likely"}
+
+
+TRAINING = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+model = nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def train(loader):
+    for epoch in range(10):
+        for x, y in loader:
+            loss = F.cross_entropy(F.softmax(model(x), 1), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        {inside}
+    {after}
+
+if __name__ == "__main__":
+    train(torch.load("data.pt"))
+    {last}
+"""
+
+
+def tier_in_training(inside: str = "pass", after: str = "pass", last: str = "pass") -> str:
+    """How sure it is that a loss gets probabilities."""
+    rules = Setup([rule for rule in load_rules() if rule.code == "DL101"])
+    code = TRAINING.replace("{inside}", inside).replace("{after}", after).replace("{last}", last)
+    (linted,) = lint({"main.py": code, "README.md": "# Nets"}, rules)
+    (finding,) = linted.findings
+    return str(finding.confidence)
+
+
+def test_training_that_fails_in_its_first_round() -> None:
+    assert tier_in_training() != "possible"
+    assert tier_in_training("print(loss.item(), 'of', os.getcwd())") == "possible"
+    assert tier_in_training("print(f\"{loss.item():.4f if loss else 'N/A'}\")") == "possible"
+
+
+def test_what_is_trained_to_the_end_is_trained() -> None:
+    assert tier_in_training(after="print(os.getcwd())") != "possible"
+    assert tier_in_training(last="print(os.getcwd())") != "possible"
+    assert tier_in_training("print(epoch)\n        if epoch > 5:\n            print(os.getcwd())") != "possible"

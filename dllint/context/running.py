@@ -154,10 +154,14 @@ class Running(Assuming, SwitchedOff):
             yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
 
     def _comes_first(self, site: Site, failure: Site) -> bool:
-        """Whether what is found at a place has its effect although the script fails: it trained, or is the failure."""
+        """Whether what is found at a place has its effect although the script fails: it is the failure, or it trained.
+
+        What trains to the end may have kept what it learned; what fails in its first round has not.
+        """
         is_failure = failure.module is site.module and failure.line == site.line
         is_reported = is_failure or (bool(self.all_of(CallRefused)) and not self.assumed_run())
-        return is_reported or any(isinstance(event, OptimizerStep) for event in self.events)
+        has_trained = any(isinstance(event, OptimizerStep) for event in self.events)
+        return is_reported or (has_trained and not self._machine.fails_in_training)
 
     @cached_property
     def _is_trial(self) -> bool:
@@ -214,6 +218,11 @@ class Running(Assuming, SwitchedOff):
             name, importer = found.stray
             told = f"`{name}` is found, which `{importer.file.name}` imports from beside itself, away from the script"
             yield Assumption("effect", told)
+        if found.unbound is not None:
+            name, importer = found.unbound
+            yield Assumption(
+                "effect", f"`{importer.file.name}` is mended, which is imported and reads `{name}` unbound"
+            )
         if found.above and not self._is_of_library(found.above) and not any(self._importers(self.program.module)):
             yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
 

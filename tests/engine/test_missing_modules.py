@@ -32,6 +32,15 @@ if __name__ == "__main__":
 """
 MOVED = {"models/__init__.py": "", "models/old/__init__.py": "", "models/old/net.py": "class Net:\n    pass\n"}
 
+RENAMED = "from student_code.runner import Net\nfrom student_code.data import Images"
+SOURCES = {"src/runner.py": "class Net: ...\n", "src/data.py": "class Images: ...\n"}
+ABOVE = (
+    "sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))",
+    "sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..'))  # the project",
+    "sys.path.append(str(Path(__file__).parents[1]))",
+    "sys.path.append(os.getcwd())",
+)
+
 
 def analyses(folder: Path, files: Mapping[str, str], *programs: str) -> list[Analysis]:
     """What came of some programs of a project."""
@@ -68,6 +77,9 @@ def assumes_a_module(finding: Finding) -> bool:
         ("from dataset import Net", {"other/dataset.py": "class Net: ...\n"}),
         ("from models import Net", {"models/old.py": "class Net: ...\n"}),
         ("import utils", {"tools.py": ""}),
+        (RENAMED, SOURCES),
+        ("from PatchNets import Net", {"modeling/PatchNets.py": "class Net: ...\n"}),
+        *((f"import os, sys\n{path}\nfrom models.transformer import Net", MOVED) for path in ABOVE),
     ],
 )
 def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, files: Mapping[str, str]) -> None:
@@ -105,6 +117,18 @@ def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, fil
         ("from models.parts import net", {"models/old.py": "", "models/parts/net.py": ""}),
         ("try:\n    from models.net import Net\nexcept ImportError:\n    Net = None", MOVED),
         ("def load():\n    from models.net import Net\n    return Net", MOVED),
+        ("from student_code.runner import Net", SOURCES),
+        (RENAMED, {**SOURCES, "src/data.py": "class Other: ...\n"}),
+        (RENAMED, {**SOURCES, "src/data.py": "from elsewhere import Images\n"}),
+        (RENAMED, {name.removeprefix("src/"): text for name, text in SOURCES.items()}),
+        (RENAMED, {**SOURCES, "runner.py": "class Net: ...\n", "data.py": "class Images: ...\n"}),
+        (RENAMED, {**SOURCES, "setup.py": "setup()\n"}),
+        (RENAMED, {**SOURCES, "requirements.txt": "student_code\n"}),
+        (RENAMED, {**SOURCES, "tools.py": "import student_code.more\n"}),
+        ("from PatchNets import Net", {"modeling/PatchNets.py": "from elsewhere import Net\n"}),
+        ("from PatchNets import Net", {"modeling/PatchNets.py": "class Other: ...\n"}),
+        ("import sys\nsys.path.append(HERE)\nfrom models.transformer import Net", MOVED),
+        ("import os, sys\nsys.path.append(os.environ['A'])\nfrom models.transformer import Net", MOVED),
         ("import sys\nsys.path.append('vendor')\nfrom models.net import Net", MOVED),
         ("import tools", {**MOVED, "tools.py": "import sys\nsys.path.append('vendor')\nfrom models.net import Net\n"}),
     ],
@@ -295,3 +319,52 @@ def test_the_tests_of_a_library_that_is_kept_are_run_by_nobody(
     (analysis,) = analyses(tmp_path, {test: USE.format(""), **dict.fromkeys(files, "")}, test)
     (finding,) = analysis.findings
     assert ("somebody runs the tests of `lib`, which is kept here" in [a.text for a in finding.assumptions]) is assumed
+
+
+UNBOUND = "unbound"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "class Net:\n    def loss(self, x, weight=self.weight):\n        return x\n",
+        "def load(self, size=SIZE):\n    return size\n\ndef other():\n    SIZE = 3\n",
+        "class Net(Base):\n    pass\n",
+        "import torch\n\n@jit.script\ndef load(jit):\n    return jit\n",
+        "class Net:\n    size = [width]\n\n    def build(self):\n        width = 3\n",
+        "print(f'{size}')\nload = reduce\n",
+        "sizes = [i for i in range(3)]\nlast = i\n",
+    ],
+)
+def test_an_imported_file_that_reads_what_nothing_binds(tmp_path: Path, module: str) -> None:
+    files = {"main.py": USE.format("import nets"), "nets.py": module}
+    (analysis,) = analyses(tmp_path, files, "main.py")
+    (finding,) = analysis.findings
+    assert any(UNBOUND in each.text for each in finding.assumptions)
+    assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "class Net:\n    size = 3\n    sizes = [size]\n\n    def loss(self, x, size=size):\n        return self\n",
+        "from sizes import *\n\ndef load(size=SIZE):\n    return size\n",
+        "globals().update(SIZE=3)\n\ndef load(size=SIZE):\n    return size\n",
+        "def fill():\n    global SIZE\n    SIZE = 3\n\nfill()\nload = SIZE\n",
+        "try:\n    load = SIZE\nexcept NameError:\n    load = 3\n",
+        "if False:\n    load = SIZE\n",
+        "load = False and SIZE\n",
+        "load = lambda: SIZE\n",
+        "load = [size for size in range(3)]\n",
+        "if (size := len('a')):\n    load = size\n",
+        "try:\n    load = 3\nexcept OSError as error:\n    pass\n\ndef load(): return reduce\n",
+        "load = reduce(max, [3])\n",
+        "def load(x: Size) -> Size:\n    return SIZE\n",
+        "class Net(metaclass=make()):\n    load = SIZE\n\ndef make(): pass\n",
+    ],
+)
+def test_an_imported_file_that_reads_what_may_be_there(tmp_path: Path, module: str) -> None:
+    files = {"main.py": USE.format("import nets"), "nets.py": module}
+    (analysis,) = analyses(tmp_path, files, "main.py")
+    (finding,) = analysis.findings
+    assert not any(UNBOUND in each.text for each in finding.assumptions)

@@ -10,6 +10,15 @@ from interpreting import run
 
 from dllint.events import CallRefused
 
+TRAINER = """
+class Trainer:
+    def __init__(self, args):
+        self.args = args
+
+    def train(self):
+        print(self.args.depth)
+
+"""
 CALL = "\ndef save(path, model):\n    return path\n\nsave(1)\n"
 PARSER = """
 import argparse
@@ -30,6 +39,9 @@ group.add_argument("--width", "-w", default=3)
         "args = parser.parse_args()\nif args.depth:\n    print(3)",
         "args = parser.parse_args()\nargs.height = 3\nprint(args.depth.upper())",
         "class Net:\n    def __init__(self):\n        self.depth = 3\nargs = parser.parse_args()\nprint(args.depth)",
+        f"{TRAINER}Trainer(parser.parse_args()).train()",
+        f"{TRAINER}options = parser.parse_args()\noptions.height = 3\nTrainer(options).train()",
+        "def main():\n    parser.add_argument('--size')\n    args = parser.parse_args()\n    print(args.depth)\nmain()",
     ],
 )
 def test_nothing_happens_after_it(tmp_path: Path, use: str) -> None:
@@ -56,6 +68,11 @@ def test_nothing_happens_after_it(tmp_path: Path, use: str) -> None:
         "more = parser\nmore.add_argument('--' + load())\nargs = parser.parse_args()\nprint(args.depth)",
         "parser = argparse.ArgumentParser(parents=[load()])\nargs = parser.parse_args()\nprint(args.depth)",
         "args = parser.parse_args()\nif args.lr:\n    print(args.depth)",
+        f"{TRAINER}trainer = Trainer(parser.parse_args())\ntrainer.args.depth = 3\ntrainer.train()",
+        f"{TRAINER}    def more(self):\n        load(self.args)\nTrainer(parser.parse_args()).train()",
+        f"{TRAINER}options = parser.parse_args()\nload(options)\nTrainer(options).train()",
+        "def main():\n    args = parser.parse_args()\n    print(args.depth)\nparser.add_argument('--depth')\nmain()",
+        "def main():\n    load(parser)\n    args = parser.parse_args()\n    print(args.depth)\nmain()",
     ],
 )
 def test_anything_else_may_go_on(tmp_path: Path, use: str) -> None:

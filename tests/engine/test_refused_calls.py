@@ -100,6 +100,7 @@ REFUSED = [
     "class Deep(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
     "        self.table = nn.Embedding([10, 4])\nDeep()",
     "first, second, third = 1, 2",
+    "def load(a):\n    if a:\n        return 1, 2\n    return 3, 4\nx, y, z = load(target.sum())",
     "def pair():\n    return net, trainer\nnet, trainer, rest = pair()",
     "for first, second in [(1, 2, 3)]:\n    pass",
     "first, (second, third) = 1, (2, 3, 4)",

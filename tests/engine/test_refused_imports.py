@@ -118,6 +118,7 @@ def test_any_other_name_may_be_there(tmp_path: Path, text: str) -> None:
 
 
 UNBOUND = [
+    "if network and torch.cuda.is_available():\n    print(3)",
     "network.eval()",
     "print(names)",
     "stop = [*texts]",
@@ -155,9 +156,13 @@ def test_what_a_star_brings_is_looked_up(tmp_path: Path) -> None:
         "def make():\n    global model\n    model = 3\nmake()\nmodel.eval()",
         "try:\n    model.eval()\nexcept NameError:\n    pass",
         "if torch.cuda.is_available():\n    model.eval()",
+        "if torch.cuda.is_available() and model:\n    print(model)",
+        "ready = torch.cuda.is_available() or model.eval()",
         "print(__file__, __doc__, raw_input)",
         "get_ipython().system('pip install timm')",
         "print([i for i in range(3)], {i: j for i, j in zip('ab', 'cd')}, (lambda i: i)(3))",
+        "names = [str(name) for name in [__doc__, 'a'[0]] if name]",
+        "names = [name for name in [__doc__]]",
         "for i, (a, *b) in enumerate(zip('ab', 'cd')):\n    pass\nprint(i, a, b)",
         "try:\n    pass\nexcept ValueError as error:\n    print(error)\nwith open('a') as file:\n    print(file)",
         "if (size := len('ab')) > 1:\n    print(size)\nclass Net:\n    width = 3\n    height = width",

@@ -273,6 +273,14 @@ def test_what_a_script_does_not_get_to_has_no_effect(name: str, expected: list[s
     assert [kind for kind in kinds("DL842", FAILING.format(name), files) if kind == "effect"] == expected
 
 
+@pytest.mark.parametrize(("name", "expected"), [("flip", []), ("flop", ["effect"])])
+def test_nor_does_it_get_past_a_name_that_nothing_binds(name: str, expected: list[str]) -> None:
+    tools = "import numpy as np\n\ndef trained(x, flip):\n    return np.float(x)\n"
+    files = {"tools.py": tools, "README.md": ""}
+    source = FAILING.replace("if args.{}:", f"if {name}:")
+    assert [kind for kind in kinds("DL842", source, files) if kind == "effect"] == expected
+
+
 @pytest.mark.parametrize(("command", "expected"), [("python run.py", ["effect"]), ("python main.py", []), ("", [])])
 def test_a_call_that_is_refused_is_mended_by_who_runs_the_script(command: str, expected: list[str]) -> None:
     """What no command of the project runs fails unseen, and what else is wrong there has no effect."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from dllint.choices import give_hint
+from dllint.choices import alternatives, give_hint
 from dllint.events import AttributeAssigned, ParametersUpdated, ZeroGrad
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
@@ -64,7 +64,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
     site = Site(scope.module, target)
     starred = next((i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)), None)
     if starred is None:
-        if machine.block is not None and _is_tuple_of_others(value, len(target.elts)):
+        if machine.block is not None and _cannot_be_unpacked(value, len(target.elts)):
             raise CallError(site)
         for element, part in zip(target.elts, containers.unpack(machine, value, len(target.elts), site), strict=True):
             assign(machine, element, part, scope)
@@ -77,6 +77,11 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
             end = len(target.elts) - starred - 1
             rest: list[Value] = [Const(starred), Const(-end if end else None), Const(None)]
             assign(machine, element, containers.get_slice(machine, value, rest, site), scope)
+
+
+def _cannot_be_unpacked(value: Value, count: int) -> bool:
+    """Whether a value, or each that it may be, is a tuple with more or fewer parts than there are variables."""
+    return all(_is_tuple_of_others(option, count) for _, option in alternatives(value))
 
 
 def _is_tuple_of_others(value: Value, count: int) -> bool:

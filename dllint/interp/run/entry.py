@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dllint.events import Block, Leave, Program
+from dllint.events import Block, Invocation, Leave, Loop, OptimizerStep, Program, walk
 from dllint.interp.run.classes import execute_attributes, find_member, framework_of
 from dllint.interp.run.drivers import Method, inherited_drivers, outer_methods_first
 from dllint.interp.run.instances import instantiate
 from dllint.interp.run.names import module_attribute
 from dllint.interp.run.updates import repeated
-from dllint.interp.source.trees import walk
+from dllint.interp.source.trees import walk as walk_tree
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Function, Instance
 
@@ -36,7 +36,9 @@ def interpret(machine: Machine, visit: Visit) -> None:
     body = Block()
     with machine.recording(body):
         left = machine.execute_block(module.tree.body, machine.module_scope(module))
-        machine.failed_at = _failure(body) if left == "raise" and not module.source.has_cells else None
+        if left == "raise" and not module.source.has_cells:
+            machine.failed_at = _failure(body)
+            machine.fails_in_training = machine.failed_at is not None and _fails_in_training(body)
     visit(Program("module", module.name, module, body, machine.truncated or module.is_incomplete), None)
     _interpret_nested(machine, visit)
     for definition in _callers_first(module):
@@ -53,7 +55,20 @@ def interpret(machine: Machine, visit: Visit) -> None:
 def _failure(body: Block) -> Site | None:
     """Where a script certainly fails, as a call or a name in it is refused; nothing where it ends as it should."""
     last = body.items[-1] if body.items else None
+    if isinstance(last, Loop):
+        return _failure(last.body)
     return last.site if isinstance(last, Leave) and not isinstance(last.site.node, ast.Raise | ast.Expr) else None
+
+
+def _fails_in_training(body: Block) -> bool:
+    """Whether what certainly fails is in the loop that trains: whatever is learned is lost in its first round."""
+    last = body.items[-1] if body.items else None
+    if isinstance(last, Leave) and len(body.items) > 1:
+        called = body.items[-2]
+        last = called if isinstance(called, Invocation) and called.site == last.site else None
+    if isinstance(last, Loop) and last.kind != "once" and any(isinstance(each, OptimizerStep) for each in walk(last)):
+        return True
+    return isinstance(last, Loop | Invocation) and _fails_in_training(last.body)
 
 
 def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
@@ -67,7 +82,7 @@ def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunc
     for node in definitions:
         found = (names & module.words_in(node)) - mentioned - {node.name}
         if found:  # as a word, but perhaps only in a comment or behind a dot, like ``model.train()``
-            mentioned.update(found.intersection(part.id for part in walk(node) if isinstance(part, ast.Name)))
+            mentioned.update(found.intersection(part.id for part in walk_tree(node) if isinstance(part, ast.Name)))
     return sorted(definitions, key=lambda node: node.name in mentioned)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,17 @@ from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
+from dllint.interp.run.missing_attributes import has_not
 from dllint.interp.run.missing_names import is_forgotten, is_not_in, missing_option
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
-from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value
+from dllint.values import Arguments, Const, Function, Instance, Items, Scope, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
+
+_WITH_CONDITION = re.compile(r"[<>=^+]?[\d,]*\.\d+[efgEFG%]? +if\b")  # f"{loss:.4f if loss else 0}"
 
 
 def evaluate(machine: Machine, node: ast.expr, scope: Scope) -> Value:
@@ -37,7 +41,7 @@ def _constant(machine: Machine, node: ast.Constant, scope: Scope) -> Value:
 
 def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
     value = names.lookup(machine, node.id, scope)
-    if isinstance(value, Symbol) and value.name == "unknown" and is_forgotten(machine, node.id, scope):
+    if isinstance(value, Symbol) and value.name == "unknown" and is_forgotten(machine, node, scope):
         raise CallError(Site(scope.module, node))
     return value
 
@@ -55,10 +59,10 @@ def _base(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
     """What an attribute is of.
 
     Raises:
-        CallError: a module of the project has no such attribute.
+        CallError: a module or an object of the project has no such attribute.
     """
     base = evaluate(machine, node.value, scope)
-    if is_not_in(machine, base, node.attr):
+    if is_not_in(machine, base, node.attr) or has_not(machine, base, node.attr, node.value):
         raise CallError(Site(scope.module, node))
     return base
 
@@ -177,7 +181,12 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
     options: list[tuple[Guards, Value]] = []
     reached: Guards = ()
     for operand in node.values:
-        value = evaluate(machine, operand, scope)
+        try:
+            value = evaluate(machine, operand, scope)
+        except CallError:
+            if not options:
+                raise
+            break  # the operands before it may say that it is not evaluated
         known = truth(machine, value)
         if known is (not wanted):
             if wanted or (isinstance(value, Const) and value.value is True):
@@ -238,6 +247,8 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
         ]
         return containers.get_slice(machine, base, bounds, site)
     index = evaluate(machine, node.slice, scope)
+    if isinstance(base, Instance) and base.library_name == "argparse.Namespace":
+        raise CallError(site)  # which has attributes alone
     return containers.get_item(machine, base, index, text_of(node.slice), site)
 
 
@@ -250,9 +261,17 @@ def _joined_string(machine: Machine, node: ast.JoinedStr, scope: Scope) -> Value
     for part in node.values:
         value = part.value if isinstance(part, ast.FormattedValue) else part
         parts.append(evaluate(machine, value, scope))
+        if isinstance(part, ast.FormattedValue) and _is_no_format(part.format_spec):
+            raise CallError(Site(scope.module, node))
     if all(isinstance(part, Const) for part in parts):
         return Const("".join(str(part.value) for part in parts if isinstance(part, Const)), Site(scope.module, node))
     return Symbol("format", tuple(parts), Site(scope.module, node))
+
+
+def _is_no_format(spec: ast.expr | None) -> bool:
+    """Whether a format is none of a number, and fails: with a condition after it, which is part of the format."""
+    first = spec.values[0] if isinstance(spec, ast.JoinedStr) and spec.values else None
+    return isinstance(first, ast.Constant) and _WITH_CONDITION.match(str(first.value)) is not None
 
 
 def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:

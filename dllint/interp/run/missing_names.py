@@ -7,24 +7,17 @@ written there.
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import sys
 from typing import TYPE_CHECKING
 
 from dllint.events import OptionMissing
-from dllint.interp.source.closed_parsers import lacks_option, may_be_set
+from dllint.interp.source.closed_parsers import lacks_option, may_be_set, variables_of
 from dllint.interp.source.imported import ALSO_KNOWN
-from dllint.interp.source.missing_names import has_only_what_is_written, lacks
-from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.missing_names import lacks
 from dllint.interp.source.trials import has_main_guard
+from dllint.interp.source.unbound_names import is_provided, is_unbound
 from dllint.values import Instance, ModuleReference
-
-# What is there without being bound: in Python 3, in Python 2 (for which a file may be), and where tools run a file.
-_PROVIDED = frozenset(dir(builtins)) | {
-    "basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange",
-    "display", "get_ipython", "profile", "reveal_type", "WindowsError",
-}  # fmt: skip
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -44,29 +37,31 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
         return any(lacks(machine.project, module, alias.name) for alias in statement.names)
 
 
-def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
-    """Whether a name raises `NameError`: nothing in the file binds it, and Python has none of its own.
+def is_forgotten(machine: Machine, node: ast.Name, scope: Scope) -> bool:
+    """Whether a name raises `NameError`: nothing binds it where it is read, and Python has none of its own.
 
-    At the top of a file what its functions bind for themselves is not there; in a function anything may be that is
-    bound at any depth. Of a file that stands alone, and in an editor, where all may be unfinished, only modules of
-    Python's that it does not import are such names: a program has a main guard, or imports others of its project.
+    What functions bind for themselves is not there at the top of a file, nor in other functions. Of a file that stands
+    alone, and in an editor, where all may be unfinished, only modules of Python's that it does not import are such
+    names: a program has a main guard, or imports others of its project.
     """
-    if name in _PROVIDED or name.startswith("__") or not _is_run(machine):
+    module, name = scope.module, node.id
+    if not _is_run(machine) or is_provided(module, name):
         return False
-    module = scope.module
-    is_whole = name in sys.stdlib_module_names or _is_of_project(machine, module)
+    is_whole = name in sys.stdlib_module_names or is_of_project(machine, module)
     if not is_whole:
         return False
-    if scope.parent is not None or not module.binds(name):
+    if not module.binds(name):
         return lacks(machine.project, module, name)
-    return (
-        has_only_what_is_written(module)
-        and name not in module.bindings.names
-        and not any(name in each.names for each in nodes_of(module.tree).of(ast.Global))
-    )
+    return is_unbound(module, name, node) and not _is_set_from_outside(machine, name)
 
 
-def _is_of_project(machine: Machine, module: SourceModule) -> bool:
+def _is_set_from_outside(machine: Machine, name: str) -> bool:
+    """Whether a file of the program may give another one a variable: ``module.name = …``."""
+    assigned = re.compile(rf"\.{name}\s*(:[^=\n]+)?=[^=]")
+    return any(each.contains(assigned) for each in machine.project.closure(machine.main))
+
+
+def is_of_project(machine: Machine, module: SourceModule) -> bool:
     """Whether a file of a project, which is there as a whole and on the disk, is a program or imports others."""
     project = machine.project
     if project.is_edited or not project.is_whole_around(module):
@@ -80,11 +75,11 @@ def is_not_in(machine: Machine, base: Value, name: str) -> bool:
     """Whether ``module.name`` raises `AttributeError`: a file of the project, beside the script, has no such name."""
     if not isinstance(base, ModuleReference) or not _is_run(machine):
         return False
-    module, assigned = base.module, re.compile(rf"\.{name}\s*(:[^=\n]+)?=[^=]")
+    module = base.module
     with machine.project.reading(module):
         if module.folder != machine.main.folder or module.is_package or not lacks(machine.project, module, name):
             return False
-    return not any(each.contains(assigned) for each in machine.project.closure(machine.main))
+    return not _is_set_from_outside(machine, name)
 
 
 def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing | None:
@@ -92,13 +87,22 @@ def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing |
     if not isinstance(base, Instance) or base.library_name != "argparse.Namespace" or base.site is None:
         return None
     node = read.node
-    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or not _is_run(machine):
+    if not isinstance(node, ast.Attribute) or not _is_held(node.value) or not _is_run(machine):
         return None
-    name, holder = node.attr, node.value.id
+    name = node.attr
     if name in base.attributes or name.startswith("__") or not lacks_option(base.site, name):
         return None
-    is_set = may_be_set(name, holder, machine.project.closure(machine.main))
+    holder = getattr(node.value, "id", "") or getattr(node.value, "attr", "")
+    is_set = may_be_set(name, {holder, *variables_of(base.site)}, machine.project.closure(machine.main))
     return None if is_set else OptionMissing(read, name, base.site)
+
+
+def _is_held(holder: ast.expr) -> bool:
+    """Whether options are read from a variable, or from an attribute that an object has them in: ``self.args``."""
+    is_attribute = (
+        isinstance(holder, ast.Attribute) and isinstance(holder.value, ast.Name) and holder.value.id == "self"
+    )
+    return is_attribute or isinstance(holder, ast.Name)
 
 
 def _is_run(machine: Machine) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.choices import Choice
 from dllint.events import LibraryCall
 from dllint.interp.run import containers
+from dllint.interp.run.joining import CallError
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Instance, Items, Setting, Symbol, Table, Value
 
@@ -48,12 +49,18 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site: Site) -> Value:
-    """The value of ``left op right``."""
+    """The value of ``left op right``.
+
+    Raises:
+        CallError: the operands are known, and of kinds that do not go together.
+    """
     symbol, function = _OPERATORS[type(op)]
     if isinstance(left, Const) and isinstance(right, Const):
         folded = _fold(symbol, function, left.value, right.value)
         if folded is not None:
             return Const(folded, site)
+        if symbol in "+-/" and machine.block is not None and _are_text_and_number(left.value, right.value):
+            raise CallError(site)
     if symbol == "+" and isinstance(left, Items) and isinstance(right, Items):
         return Items(left.kind, left.items + right.items, site, exact=left.exact and right.exact)
     if symbol == "|" and isinstance(left, Table) and isinstance(right, Table):
@@ -66,6 +73,13 @@ def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site:
     if symbol == "@":
         machine.emit(LibraryCall(site, "@", Arguments((left, right)), result))
     return result
+
+
+def _are_text_and_number(left: Any, right: Any) -> bool:
+    """Whether one of two constants is a text, and the other one a number."""
+    return isinstance(left, str) != isinstance(right, str) and all(
+        isinstance(each, str | int | float) for each in (left, right)
+    )
 
 
 def _may_be_many(items: Items, times: Value) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.imported import dotted_name, imported_names
@@ -37,6 +38,8 @@ def lacks_option(call: Site, name: str) -> bool:
     if parser is None or isinstance(around, ast.ClassDef):
         return False
     nodes = nodes_of(call.module.tree)  # a function within could get hold of it, too
+    if parser not in {each.id for each in nodes_of(around).of(ast.Name) if isinstance(each.ctx, ast.Store)}:
+        around = call.module.tree  # which has the parser, though a function adds options and has them parsed
     names = {parser, *_groups(nodes_of(around), parser)}
     uses = [each for name in names for each in nodes.names.get(name, ())]
     bound = [each for each in uses if not isinstance(each.ctx, ast.Load)]
@@ -105,12 +108,12 @@ def _is_plain(call: ast.Call) -> bool:
     return all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in named)
 
 
-def may_be_set(name: str, holder: str, modules: Sequence[SourceModule]) -> bool:
+def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceModule]) -> bool:
     """Whether code may give the options of a command line an attribute that is no option.
 
     Args:
         name: the attribute.
-        holder: the variable that has the options where they are read; other files mostly call it the same.
+        holders: the variables and attributes that have the options; other files mostly call them the same.
         modules: the files of the program.
     """
     sets = re.compile(
@@ -123,15 +126,22 @@ def may_be_set(name: str, holder: str, modules: Sequence[SourceModule]) -> bool:
         return True
     own = {each.name for module in modules for each in nodes_of(module.tree).of(ast.FunctionDef, ast.ClassDef)}
     return any(
-        _name_of(call.func) not in own | _READS and _gets(call, holder)
+        _name_of(call.func) not in own | _READS and _gets(call, holders)
         for module in modules
         for call in nodes_of(module.tree).of(ast.Call)
     )
 
 
-def _gets(call: ast.Call, holder: str) -> bool:
+def _gets(call: ast.Call, holders: AbstractSet[str]) -> bool:
     given = (*call.args, *(each.value for each in call.keywords if each.arg is not None))
-    return any(isinstance(each, ast.Name) and each.id == holder for each in given)
+    return any(isinstance(each, ast.Name | ast.Attribute) and _name_of(each) in holders for each in given)
+
+
+def variables_of(call: Site) -> Iterator[str]:
+    """The variables that the options are bound to where they are parsed."""
+    for each in nodes_of(call.module.tree).of(ast.Assign):
+        if any(node is call.node for node in ast.walk(each.value)):
+            yield from (name.id for target in each.targets for name in ast.walk(target) if isinstance(name, ast.Name))
 
 
 def _name_of(function: ast.expr) -> str:

@@ -1,4 +1,4 @@
-"""Where a script certainly fails, as can be told without interpreting it: it reads an option that is not there."""
+"""Where a script certainly fails, as can be told without interpreting it: it reads what is not there."""
 
 from __future__ import annotations
 
@@ -7,35 +7,43 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set
-from dllint.interp.source.trials import is_main_guard
+from dllint.interp.source.trees import evaluated
+from dllint.interp.source.trials import has_main_guard, is_main_guard
+from dllint.interp.source.unbound_names import is_provided, is_unbound
 from dllint.sites import Site
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
-_ELEMENTS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-
 
 def line_of_failure(module: SourceModule, project: Project) -> int | None:
-    """The line in which a script reads an option that its parser does not have; ``None`` where it may go on.
+    """The line in which a script reads an option that its parser does not have, or a name that nothing binds.
 
-    Only what is done in any case counts, at the top of the file and below its main guard.
+    ``None`` where it may go on. Only what is done in any case counts, at the top of the file and below its main guard.
     """
-    if "parse_args" not in module.words or module.source.has_cells:
+    if module.source.has_cells:
         return None
+    is_whole = not project.is_edited and project.is_whole_around(module) and has_main_guard(module)
     parsed: dict[str, Site] = {}
     for part in _done_in_any_case(module.tree.body):
-        for node in _evaluated(part):
+        for node in evaluated(part):
+            if is_whole and isinstance(node, ast.Name) and _is_unbound(module, node):
+                return node.lineno
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in parsed:
                 holder = node.value.id
                 if lacks_option(parsed[holder], node.attr) and not may_be_set(
-                    node.attr, holder, project.closure(module)
+                    node.attr, {holder}, project.closure(module)
                 ):
                     return node.lineno
         if isinstance(part, ast.Assign):
             parsed.update((name.id, Site(module, part.value)) for name in part.targets if isinstance(name, ast.Name))
     return None
+
+
+def _is_unbound(module: SourceModule, node: ast.Name) -> bool:
+    is_read = isinstance(node.ctx, ast.Load) and not is_provided(module, node.id)
+    return is_read and is_unbound(module, node.id, node)
 
 
 def _done_in_any_case(body: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -49,16 +57,3 @@ def _done_in_any_case(body: list[ast.stmt]) -> Iterator[ast.AST]:
             yield statement.iter
         elif isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign):
             yield statement
-
-
-def _evaluated(part: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of an expression that are evaluated in any case: not the second part of an ``and``."""
-    pending = [part]
-    for node in pending:  # which grows meanwhile
-        if isinstance(node, ast.BoolOp):
-            pending.append(node.values[0])
-        elif isinstance(node, ast.IfExp):
-            pending.append(node.test)
-        elif not isinstance(node, _ELEMENTS):
-            pending.extend(ast.iter_child_nodes(node))
-    yield from pending

@@ -8,18 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import ALSO_KNOWN, KNOWN, prefixes
 from dllint.interp.source.missing_names import lacks
 from dllint.interp.source.trials import has_main_guard
+from dllint.interp.source.unbound_names import needed_unbound
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
 # The folders above a file are searched in any case, so that it tells nothing to append `../..`.
-_FOUND_ELSEWHERE = re.compile(
-    r"\bsys\.path\b(?!\.(?:append|insert)\((?:\d+, *)?[\"'](?:\.\.?/?)+[\"']\))"
-    r"|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b|\bgit clone\b|%%writefile\b"
+_OTHERWISE = r"|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b|\bgit clone\b|%%writefile\b"
+_FOUND_ELSEWHERE = re.compile(r"\bsys\.path\b(?!\.(?:append|insert)\((?:\d+, *)?[\"'](?:\.\.?/?)+[\"']\))" + _OTHERWISE)
+_OUTSIDE = re.compile(  # as above, but for the folders of the file or of who runs it, and those above
+    r"\bsys\.path\b(?!\.(?:append|insert)\((?:\d+, *)?(?:(?:os|path|abspath|dirname|join|realpath|normpath|__file__"
+    r"|Path|pathlib|parents?|str|resolve|absolute|as_posix|getcwd|curdir|pardir|cwd)\b|\[\d\]|[ .,/()]"
+    r"|[\"']\.[./]*[\"'])+(?:#.*)?$)" + _OTHERWISE,
+    re.MULTILINE,
 )
 _NOT_PUBLISHED = re.compile(  # compiled or generated files, and those that users have of their own
     r"_.*|.*_pb2(_grpc)?|version|cython_.*|.*_ext(ension)?|.*(creds|credentials?|secrets?|api_?keys?|private|local)"
@@ -48,6 +54,7 @@ class Obstacles:
         missing: the name of a module that the project should have, and lacks.
         refused: a name that it imports, and that the module of the project lacks.
         stray: what a file that it needs imports from beside itself, where Python does not look; and that file.
+        unbound: a name that a file which it imports reads at its top, where nothing binds it; and that file.
         above: what it imports from a folder above its own, where Python does not look either.
     """
 
@@ -55,12 +62,13 @@ class Obstacles:
     missing: str
     refused: str
     stray: tuple[str, SourceModule] | None
+    unbound: tuple[str, SourceModule] | None
     above: str
 
     @property
     def any(self) -> bool:
         """Whether the program certainly does not start."""
-        return bool(self.broken or self.missing or self.refused or self.stray)
+        return bool(self.broken or self.missing or self.refused or self.stray or self.unbound)
 
 
 def obstacles(project: Project, module: SourceModule) -> Obstacles:
@@ -70,6 +78,7 @@ def obstacles(project: Project, module: SourceModule) -> Obstacles:
         _missing_import(project, module),
         _refused_import(project, module),
         _stray_import(project, module),
+        _unbound_name(project, module),
         _import_from_above(project, module),
     )
 
@@ -92,12 +101,14 @@ def _missing_import(project: Project, module: SourceModule) -> str:
         return ""
     is_run = (module.is_script or has_main_guard(module)) and not project.sets_search_path
     for each in (module, *_needed_by(project, module)):
+        is_outside = module.contains(_OUTSIDE) or each.contains(_OUTSIDE)
         is_elsewhere = module.contains(_FOUND_ELSEWHERE) or each.contains(_FOUND_ELSEWHERE)
         for name, level in _looked_for(project, each):
             parts = name.split(".") if name else []
-            if (is_elsewhere and not level) or project.find(each, name, level) is not None:
+            if (is_outside and not level) or project.find(each, name, level) is not None:
                 continue
-            is_missing = _is_missing(project, each, parts, level, is_run=is_run and each is module)
+            is_beside = is_run and each is module and not is_elsewhere
+            is_missing = _is_missing(project, each, parts, level, is_run=is_beside)
             if is_missing and not _is_left_out(project, parts):
                 return "." * level + name
     return ""
@@ -134,6 +145,18 @@ def _stray_import(project: Project, module: SourceModule) -> tuple[str, SourceMo
                 continue
             if project.find(module, name) is None and not _is_left_out(project, name.split(".")):
                 return name, each
+    return None
+
+
+def _unbound_name(project: Project, module: SourceModule) -> tuple[str, SourceModule] | None:
+    """A name that a file which a program needs reads while it is imported, and that nothing binds; and that file."""
+    if project.is_edited or not project.is_whole_around(module):
+        return None
+    for each in _needed_by(project, module):
+        with project.glancing_at(each):
+            name = needed_unbound(each)
+        if name:
+            return name, each
     return None
 
 
@@ -241,12 +264,68 @@ def _is_missing(
         is_around = bases[0].is_relative_to(project.root)
     else:
         bases = project.search_path(importer.folder)
-        is_around = parts[0] in _OWN or (
-            len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases)
+        is_around = (
+            parts[0] in _OWN
+            or (len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases))
+            or (is_run and _is_in_another_folder(project, importer, parts))
+            or _is_renamed(project, parts)
         )
     if not is_around or any(_is_there(project, base, parts) for base in bases):
         return False
     return (is_run and len(parts) == 1) or not _is_further(project, parts)
+
+
+def _is_in_another_folder(project: Project, importer: SourceModule, parts: list[str]) -> bool:
+    """Whether a file of the project, in another folder, is what an import means: it defines all that is asked for."""
+    size, wanted = len(parts), _wanted_of(importer, ".".join(parts))
+    found = [file for file in project.files if list(file.with_suffix("").parts[-size:]) == parts]
+    return any(_defines(project, file, wanted) for file in found if file != importer.file)
+
+
+def _is_renamed(project: Project, parts: list[str]) -> bool:
+    """Whether a package is a folder of the project by another name: files in it are all that is imported of it.
+
+    In the folder of the project, whose name may be that of the package, all may be as it should.
+    """
+    package = parts[0]
+    if len(parts) == 1 or package in _LIBRARIES or package == project.root.name:
+        return False
+    if project.text("setup.py") or project.text("pyproject.toml"):
+        return False
+    asked: dict[str, set[str]] = {}
+    for user in project.mentioning(re.compile(rf"\b{re.escape(package)}\b")):
+        for name, level in _look_at(project, user).top_imports:
+            if not level and name.partition(".")[0] == package:
+                asked.setdefault(name, set()).update(_wanted_of(user, name))
+    places = [set(_folders_with(project, name.split(".")[1:], wanted)) for name, wanted in asked.items()]
+    common = set.intersection(*places) if len(places) > 1 else set()
+    return bool(common) and project.root not in common
+
+
+def _folders_with(project: Project, tail: list[str], wanted: set[str]) -> Iterator[Path]:
+    """The folders in which a path leads to a file that defines all names, or to a folder with a file called so."""
+    size = len(tail)
+    for file in project.files if tail else ():
+        path = file.with_suffix("").parts
+        if list(path[-size:]) == tail and _defines(project, file, wanted):
+            yield Path(*path[:-size])
+        elif list(path[-size - 1 : -1]) == tail and path[-1] in wanted:
+            yield Path(*path[: -size - 1])
+
+
+def _wanted_of(importer: SourceModule, dotted: str) -> set[str]:
+    """The names that a file imports at its top from a module."""
+    return {name for module, level, name in importer.top_names if module == dotted and not level}
+
+
+def _defines(project: Project, file: Path, wanted: set[str]) -> bool:
+    """Whether a file has definitions of all names, of which there are some."""
+    module = project.module(file) if wanted and "*" not in wanted else None
+    if module is None:
+        return False
+    with project.glancing_at(module):
+        bound = module.bindings.names
+        return all(any(isinstance(each, Definition) for each in bound.get(name, ())) for name in wanted)
 
 
 def _is_folder_of_modules(project: Project, folder: Path) -> bool:

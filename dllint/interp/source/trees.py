@@ -27,3 +27,21 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
                 pending.extend([each for each in held if isinstance(each, ast.AST)])
             elif isinstance(held, ast.AST):
                 pending.append(held)
+
+
+_ELEMENTS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+
+
+def evaluated(expression: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of an expression that are evaluated in any case: not the second part of an ``and``."""
+    pending = [expression]
+    for node in pending:  # which grows meanwhile
+        if isinstance(node, ast.BoolOp):
+            pending.append(node.values[0])
+        elif isinstance(node, ast.IfExp):
+            pending.append(node.test)
+        elif isinstance(node, ast.Compare):
+            pending.extend((node.left, node.comparators[0]))
+        elif not isinstance(node, _ELEMENTS):
+            pending.extend(ast.iter_child_nodes(node))
+    yield from pending

@@ -1,0 +1,143 @@
+"""Attributes that a class of the project and its objects certainly lack, so that to read them raises `AttributeError`.
+
+Only what is certain counts: the class and all that it derives from are known, none of them binds the name or makes
+attributes in a way that is not written out, and no file of the program gives the name to anything from outside.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from dllint.interp.run.classes import find_member
+from dllint.interp.run.guards import text_of
+from dllint.interp.run.missing_names import is_of_project
+from dllint.interp.source.bindings import bindings_of
+from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.positions import ancestors
+from dllint.sites import Site
+from dllint.values import Class, External, Instance, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+    from dllint.interp.source.module import SourceModule
+
+_MODULE = "torch.nn.Module"
+_ENUMS = frozenset(("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"))
+_ROOTS = _ENUMS | frozenset((
+    "object", "str", "int", "abc.ABC", _MODULE, "torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
+    "torch.utils.data.Sampler",
+))  # fmt: skip
+_OF_ROOTS = frozenset((  # what objects of these have, as of any release
+    "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu",
+    "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward", "functions", "get_buffer",
+    "get_extra_state", "get_parameter", "get_submodule", "half", "ipu", "load_state_dict", "modules", "mro", "mtia",
+    "named_buffers", "named_children", "named_modules", "named_parameters", "parameters", "register_backward_hook",
+    "register_buffer", "register_datapipe_as_function", "register_forward_hook", "register_forward_pre_hook",
+    "register_full_backward_hook", "register_full_backward_pre_hook", "register_function",
+    "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module",
+    "register_parameter", "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_",
+    "set_extra_state", "set_submodule", "share_memory", "state_dict", "to", "to_empty", "train", "training", "type",
+    "xpu", "zero_grad",
+))  # fmt: skip
+_MAKES_ATTRIBUTES = re.compile(  # for objects of a class, in its file
+    r"\b(setattr|delattr|exec|locals|globals|vars|update_wrapper|add_module|register_\w+|(weight|spectral)_norm|prune)\("
+    r"|__dict__|__getattr(ibute)?__|__setattr__|__class__\s*="
+)
+_SETS_ANY = re.compile(  # in any other file of a program
+    r"\b(setattr|exec|import_module|__import__|patch)\(|\b__dict__\b|\bvars\([^()]+\)\s*(\[|\.update)|\bsys\.modules\b"
+)
+_WRAPS = re.compile(  # what makes another object of a module, which is taken for the same one
+    r"\b(prepare|initialize|compile|script|trace|wrap|parallelize|setup\w*|\w*[Pp]arallel|FSDP|DDP|deepspeed|fabric"
+    r"|accelerat\w+|peft\w*|get_peft_model|lora\w*|module)\b"
+)
+
+
+def has_not(machine: Machine, base: Value, name: str, node: ast.expr) -> bool:
+    """Whether ``base.name`` raises `AttributeError`: nothing in a class, or anywhere, sets it.
+
+    Args:
+        machine: what interprets the program.
+        base: a class, or an object of one.
+        name: the attribute.
+        node: the expression that gave it.
+    """
+    if machine.block is None or name.startswith("__") or name in _OF_ROOTS or machine.main.source.notebook is not None:
+        return False
+    if isinstance(base, Class):
+        cls = base
+    elif isinstance(base, Instance) and isinstance(base.cls, Class) and base.arguments.exact:
+        cls = base.cls
+        if name in base.attributes or not _ENUMS.isdisjoint(cls.library_bases):
+            return False
+    else:
+        return False
+    if find_member(machine, cls, name) is not None:
+        return False
+    key = cls.node, name
+    known = machine.lacking.get(key)
+    if known is None:
+        known = machine.lacking[key] = (
+            is_of_project(machine, machine.main) and _is_closed(cls) and not _may_be_given(machine, cls, name)
+        )
+    is_module = _MODULE in cls.library_bases
+    is_itself = isinstance(node, ast.Name) and node.id == "self"
+    return known and (not is_module or is_itself or not _is_wrapped(machine))
+
+
+def _is_closed(cls: Class) -> bool:
+    """Whether objects of a class have nothing but what is written in it and in the classes that it derives from."""
+    return all(_is_plain(ancestor) for ancestor in cls.lineage)
+
+
+def _is_plain(cls: Class) -> bool:
+    decorators = {text_of(each).partition("(")[0].rpartition(".")[2] for each in cls.node.decorator_list}
+    if not decorators <= {"dataclass"} or cls.node.keywords or cls.module.parse_error is not None:
+        return False
+    if cls.module.contains(_MAKES_ATTRIBUTES) or len(cls.bases) != len(cls.node.bases):
+        return False
+    return all(isinstance(base, Class) or (isinstance(base, External) and base.name in _ROOTS) for base in cls.bases)
+
+
+def _may_be_given(machine: Machine, cls: Class, name: str) -> bool:
+    """Whether something may give an object of a class an attribute: its classes, or any file of the program."""
+    if name.startswith("_") and _MODULE in cls.library_bases:
+        return True
+    if any(name in bindings_of(ancestor.node.body).names for ancestor in cls.lineage):
+        return True
+    lineage = {ancestor.node for ancestor in cls.lineage}
+    own = {ancestor.module for ancestor in cls.lineage}
+    files = [*own, *(each for each in machine.project.closure(machine.main) if each not in own)]
+    for module in files:
+        if module not in own and module.contains(_SETS_ANY):
+            return True
+        if name in module.words:
+            with machine.project.reading(module):
+                if _is_set_in(module, name, lineage):
+                    return True
+    return False
+
+
+def _is_set_in(module: SourceModule, name: str, lineage: set[ast.ClassDef]) -> bool:
+    """Whether a file sets an attribute of a name, or has the name as a text; what other classes set is their own."""
+    if module.parse_error is not None:
+        return True
+    nodes = nodes_of(module.tree)
+    if any(each.value == name for each in nodes.of(ast.Constant)):
+        return True
+    stored = (each for each in nodes.attributes.get(name, ()) if not isinstance(each.ctx, ast.Load))
+    return any(not _is_of_another_class(Site(module, each), lineage) for each in stored)
+
+
+def _is_of_another_class(stored: Site, lineage: set[ast.ClassDef]) -> bool:
+    """Whether ``self.name = …`` stands in a class that the object has nothing to do with."""
+    target = stored.node
+    if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name) or target.value.id != "self":
+        return False
+    classes = [each for each in ancestors(stored) if isinstance(each, ast.ClassDef)]
+    return len(classes) == 1 and classes[0] not in lineage
+
+
+def _is_wrapped(machine: Machine) -> bool:
+    return any(each.contains(_WRAPS) for each in machine.project.closure(machine.main))

@@ -1,0 +1,150 @@
+"""Names that are read where nothing binds them, although another function of the same file may bind one for itself."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator, Set
+from typing import TYPE_CHECKING
+
+from dllint.interp.source.bindings import Definition
+from dllint.interp.source.missing_names import has_only_what_is_written
+from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.trees import evaluated, walk
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+
+_OF_PYTHON_2 = frozenset((
+    "basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange",
+))  # fmt: skip
+_PROVIDED = frozenset(dir(builtins)) | {  # in Python 3, and where tools run a file
+    "_", "display", "get_ipython", "profile", "reveal_type", "WindowsError",
+}  # fmt: skip
+_SINCE_PYTHON_3 = (ast.JoinedStr, ast.AnnAssign, ast.AsyncFunctionDef, ast.NamedExpr, ast.Nonlocal)
+
+
+def is_provided(module: SourceModule, name: str) -> bool:
+    """Whether a name is there in a file without being bound: by Python, which may be Python 2, or by a tool."""
+    if name in _OF_PYTHON_2:
+        return not nodes_of(module.tree).of(*_SINCE_PYTHON_3)
+    return name in _PROVIDED or name.startswith("__")
+
+
+def is_unbound(module: SourceModule, name: str, node: ast.AST) -> bool:
+    """Whether a name that some other function may bind is not there where it is read.
+
+    Args:
+        module: the file.
+        name: a variable that nobody gives to the module from outside.
+        node: where it is read.
+    """
+    if not has_only_what_is_written(module):
+        return False
+    known: dict[str, frozenset[str]] = module.told.setdefault(is_unbound, {})
+    if "top" not in known:
+        known["top"] = frozenset(_bound_at_top(module.tree))
+    if name in known["top"]:
+        return False
+    around = _statement_around(module, node)
+    return around is None or name not in _bound_in(walk(around))
+
+
+def _statement_around(module: SourceModule, node: ast.AST) -> ast.stmt | None:
+    """The statement at the top of a file that a place is in: a definition, or one with comprehensions of its own."""
+    line = getattr(node, "lineno", 0)
+    inside = (each for each in module.tree.body if each.lineno <= line <= (each.end_lineno or each.lineno))
+    return next(inside, None)
+
+
+def _bound_at_top(tree: ast.Module) -> Iterator[str]:
+    """The names that the top level of a file binds, at any depth, and those that functions bind for it."""
+    yield from _bound_by(tree.body)
+    yield from (name for each in nodes_of(tree).of(ast.Global) for name in each.names)
+
+
+def _bound_by(body: list[ast.stmt]) -> Iterator[str]:
+    """The names that statements bind at any depth, but for those inside of definitions and comprehensions."""
+    for statement in body:
+        if isinstance(statement, Definition):
+            yield statement.name
+        else:
+            within = {id(name) for each in nodes_of(statement).of(ast.comprehension) for name in walk(each.target)}
+            yield from _bound_in(each for each in walk(statement) if id(each) not in within)
+
+
+def _bound_in(nodes: Iterable[ast.AST]) -> Set[str]:
+    """All names that some nodes bind."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            found.update(node.names)
+        elif name := getattr(node, "name", None) or getattr(node, "rest", None):  # definitions, handlers and patterns
+            found.add(name)
+    return found
+
+
+def needed_unbound(module: SourceModule) -> str:
+    """A name that a file reads in any case while it is imported, and that is not there; empty if there is none.
+
+    That is what its statements at the top read, the bodies of its classes, decorators, and defaults of parameters.
+    """
+    known: str | None = module.told.get(needed_unbound)
+    if known is None:
+        known = module.told[needed_unbound] = _find_unbound(module)
+    return known
+
+
+def _find_unbound(module: SourceModule) -> str:
+    if module.parse_error is not None or module.source.has_cells or not has_only_what_is_written(module):
+        return ""
+    top: frozenset[str] | None = None
+    for node, own in _read_when_imported(module.tree.body, frozenset()):
+        if node.id in own or is_provided(module, node.id):
+            continue
+        if top is None:
+            top = frozenset(_bound_at_top(module.tree))
+        if node.id not in top:
+            return node.id
+    return ""
+
+
+def _read_when_imported(body: list[ast.stmt], own: frozenset[str]) -> Iterator[tuple[ast.Name, frozenset[str]]]:
+    """The variables that statements read, one after the other, each with what the class around it binds."""
+    for statement in body:
+        for part in _parts(statement):
+            for node in evaluated(part):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    yield node, own
+        if isinstance(statement, ast.ClassDef) and not statement.keywords:
+            inside = own.union(_bound_by(statement.body), (each.name for each in getattr(statement, "type_params", ())))
+            yield from _read_when_imported(statement.body, inside)
+        if isinstance(statement, ast.Raise | ast.Return):
+            return
+
+
+def _parts(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement that are evaluated in any case."""
+    if getattr(statement, "type_params", ()):
+        return
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from statement.decorator_list
+        yield from statement.args.defaults
+        yield from (each for each in statement.args.kw_defaults if each is not None)
+    elif isinstance(statement, ast.ClassDef):
+        yield from (*statement.decorator_list, *statement.bases)
+    elif isinstance(statement, ast.If | ast.While):
+        yield statement.test
+    elif isinstance(statement, ast.For):
+        yield statement.iter
+    elif isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign):
+        yield statement.value
+    elif isinstance(statement, ast.AnnAssign):
+        yield from (each for each in (statement.value,) if each is not None)
