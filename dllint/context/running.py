@@ -13,12 +13,17 @@ from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import CallRefused, Event, OptimizerStep
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import ancestors, enclosing_scope
 from dllint.interp.source.topics import speaks_of
-from dllint.interp.source.trials import is_example, is_tried_out
-from dllint.interp.source.users import mentions
+from dllint.interp.source.trials import (
+    call_left_out,
+    is_example,
+    is_main_guard,
+    is_tried_in_notebook,
+    is_tried_out,
+)
+from dllint.interp.source.users import is_there_for_others, mentions
 from dllint.sites import Site
 
 _BASES_THAT_CALL_LITTLE = frozenset(("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC"))
@@ -36,6 +41,7 @@ _OUT_OF_DATE = re.compile(
 )
 _TESTS = frozenset(("test", "tests"))
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
+_ON_A_TRIAL = Assumption("effect", "this is more than a trial of what the file defines")
 
 
 class Running(Assuming, SwitchedOff):
@@ -73,6 +79,8 @@ class Running(Assuming, SwitchedOff):
             return
         for method in self._methods_alone(definitions):
             yield self._used(f"{name}.{method}")
+        if not definitions and site.module is self.program.module:
+            yield from self._of_definition(site)
         if self.program.alone is not None:
             told = f"`{self.program.name}` is called, which nothing that could be followed does"
             yield Assumption("entry", told, asks="reached")
@@ -88,17 +96,34 @@ class Running(Assuming, SwitchedOff):
 
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
+        module = self.program.module
+        if site.module is module and is_tried_in_notebook(module):
+            yield _ON_A_TRIAL
+            return
         if self.program.kind != "module" or (event is not None and not self._is_trial):
             return
         around = [node for node in ancestors(site) if isinstance(node, Definition)]
-        if event is not None and not around:
-            yield Assumption("effect", "this is more than a trial of what the file defines")
-        if around and (event is not None or site.module is self.program.module):
-            definition = around[-1]
-            if not self._may_be_called(Site(site.module, definition)):
-                yield self._used(definition.name)
-            elif isinstance(definition, ast.ClassDef) and len(around) > 1 and not self._is_read(around[-2], definition):
-                yield self._used(f"{definition.name}.{around[-2].name}")
+        if not around and self._is_trial and (event is not None or self._is_in_main(site)):
+            yield _ON_A_TRIAL
+        if event is not None or site.module is module:
+            yield from self._of_definition(site)
+
+    def _of_definition(self, site: Site) -> Iterator[Assumption]:
+        """That somebody uses the function, class or method at the top of a file that a place is in."""
+        around = [node for node in ancestors(site) if isinstance(node, Definition)]
+        definition = around[-1] if around else None
+        if definition is None:
+            return
+        if not self._may_be_called(Site(site.module, definition)):
+            yield self._used(definition.name)
+        elif isinstance(definition, ast.ClassDef) and len(around) > 1 and not self._is_read(around[-2], definition):
+            yield self._used(f"{definition.name}.{around[-2].name}")
+
+    def _is_in_main(self, site: Site) -> bool:
+        """Whether a place is below the main guard of the program's file."""
+        return site.module is self.program.module and any(
+            isinstance(node, ast.stmt) and is_main_guard(node) for node in ancestors(site)
+        )
 
     def _is_read(self, method: Any, owner: ast.ClassDef) -> bool:
         """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name."""
@@ -154,14 +179,10 @@ class Running(Assuming, SwitchedOff):
         module = self.program.module
         if is_tried_out(module):
             return True
-        return (is_example(module) or is_tried_out(module, with_options=True)) and self._is_there_for_others(module)
-
-    def _is_there_for_others(self, module: SourceModule) -> bool:
-        """Whether other files or a package import a file, and no command that is written down runs it."""
-        project = self._machine.project
-        if module.file.stem in project.scripts_run:
-            return False
-        return any(each is not module and module in project.imported_by(each) for each in project.mentioning())
+        if is_tried_out(module, with_options=True) and call_left_out(module):
+            return True
+        is_trial = is_example(module) or is_tried_out(module, with_options=True)
+        return is_trial and is_there_for_others(self._machine.project, module)
 
     def assumed_run(self) -> Assumptions:
         """What a claim that a script fails assumes: that somebody runs it.

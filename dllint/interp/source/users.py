@@ -13,7 +13,7 @@ from dllint.interp.source.bindings import Definition
 from dllint.interp.source.failing import line_of_failure
 from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
-from dllint.interp.source.trials import is_main_guard, is_trial
+from dllint.interp.source.trials import PARSING, is_main_guard, is_trial
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -32,6 +32,13 @@ def is_used(project: Project, module: SourceModule, definition: ast.stmt) -> boo
         definition: a function or class.
     """
     return _Search(project).is_used(module, definition)
+
+
+def is_there_for_others(project: Project, module: SourceModule) -> bool:
+    """Whether other files or a package import a file, and no command that is written down runs it."""
+    if module.file.stem in project.scripts_run:
+        return False
+    return any(each is not module and module in project.imported_by(each) for each in project.mentioning())
 
 
 class _Search:
@@ -53,7 +60,7 @@ class _Search:
         others = [each for each in self._project.mentioning(word) if each.file != module.file]
         notebooks = (each for each in self._project.notebooks_with(name) if each.file != module.file)
         users = (module, *(each for each in others if self._is_importer(each, module)), *notebooks)
-        is_run = any(self._is_run(user, name) for user in self._project.reading_each(users))
+        is_run = any(self._is_run(user, name, is_own=user is module) for user in self._project.reading_each(users))
         if is_run or self._project.is_configured(name):
             return True
         return self._is_imported_by_name(module)
@@ -73,27 +80,36 @@ class _Search:
             self._is_importer(each, module) for each in modules if each.file != module.file
         )
 
-    def _is_run(self, user: SourceModule, name: str) -> bool:
-        """Whether a file that runs uses a name, or a definition of the file does that is used itself."""
+    def _is_run(self, user: SourceModule, name: str, *, is_own: bool) -> bool:
+        """Whether a file that runs uses a name, or a definition of the file does that is used itself.
+
+        What another file calls by a name that it defines itself is something else: its own ``main``.
+        """
         if not user.has_tree:
             return True
         if self._project.obstacles(user).any:
             return False
         names = {name, *_aliases(user, name)}
-        libraries = _libraries(user)
+        others = _libraries(user) | (frozenset() if is_own else _defined_in(user, names))
         for statement in self._started(user):
             if (user.file, statement.lineno) in self._seen or _passes_on(statement):
                 continue
             if user.words_in(statement).isdisjoint(names):
                 continue
-            if not any(mentions(statement, each, but_of=libraries) for each in names):
+            if not any(mentions(statement, each, but_of=others) for each in names):
                 continue
             if isinstance(statement, Definition):
                 if user.source.notebook is not None or self.is_used(user, statement):
                     return True
-            elif not (is_main_guard(statement) and is_trial(user, statement)):
+            elif not (is_main_guard(statement) and self._is_tried(user, statement)):
                 return True
         return False
+
+    def _is_tried(self, user: SourceModule, guard: ast.stmt) -> bool:
+        """Whether a file only tries out what it defines; it may read options for that if others import it."""
+        if is_trial(user, guard):
+            return True
+        return is_trial(user, guard, allowed=PARSING) and is_there_for_others(self._project, user)
 
     def _started(self, user: SourceModule) -> Iterator[ast.stmt]:
         """The statements at the top of a file, up to the one with which it certainly fails as a script."""
@@ -111,7 +127,7 @@ def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()
     Args:
         tree: the code.
         name: a variable, attribute or method.
-        but_of: variables that are of libraries, and so are their attributes.
+        but_of: variables that are something else, and so are their attributes.
         by_itself: whether functions of this name count, which hand on what they are asked: ``super().name()``.
     """
     return any(
@@ -148,6 +164,12 @@ def _aliases(module: SourceModule, name: str) -> Iterator[str]:
     for statement in ast.walk(module.tree):
         if isinstance(statement, ast.ImportFrom):
             yield from (alias.asname for alias in statement.names if alias.name == name and alias.asname)
+
+
+def _defined_in(module: SourceModule, names: AbstractSet[str]) -> AbstractSet[str]:
+    """Those of some names that a file defines, and binds to nothing else."""
+    bound = {name: module.bindings.names.get(name, ()) for name in names}
+    return {name for name, places in bound.items() if places and all(isinstance(each, Definition) for each in places)}
 
 
 def _libraries(module: SourceModule) -> AbstractSet[str]:
