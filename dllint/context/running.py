@@ -13,11 +13,12 @@ from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import CallRefused, Event, OptimizerStep
 from dllint.interp.source.bindings import Definition
+from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
 from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import ancestors, enclosing_scope
-from dllint.interp.source.topics import speaks_of
 from dllint.interp.source.trials import (
     call_left_out,
+    has_main_guard,
     is_example,
     is_main_guard,
     is_tried_in_notebook,
@@ -36,9 +37,6 @@ _EVALUATES = AnyOf(  # or uses what sets the mode itself
     *((name, rf"\b{name}\b") for name in (*_FRAMEWORKS, "ignite", "catalyst")),
 )
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
-_OUT_OF_DATE = re.compile(
-    r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b", re.IGNORECASE
-)
 _TESTS = frozenset(("test", "tests"))
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 _ON_A_TRIAL = Assumption("effect", "this is more than a trial of what the file defines")
@@ -97,7 +95,7 @@ class Running(Assuming, SwitchedOff):
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
         module = self.program.module
-        if site.module is module and is_tried_in_notebook(module):
+        if site.module is module and is_tried_in_notebook(self.program.module):
             yield _ON_A_TRIAL
             return
         if self.program.kind != "module" or (event is not None and not self._is_trial):
@@ -146,16 +144,26 @@ class Running(Assuming, SwitchedOff):
         return read or project.is_configured(method.name)
 
     def _set_aside(self) -> Iterator[Assumption]:
-        """That somebody still runs a file that says, or whose folder says by its name, that it is kept from earlier."""
+        """That somebody still runs a file that is kept from earlier, a copy, or a draft, as it says itself."""
         project, module = self._machine.project, self.program.module
-        inside = module.file.is_relative_to(project.root)
-        *folders, name = module.file.relative_to(project.root).parts if inside else (module.file.name,)
-        for folder in folders:
-            if speaks_of("set-aside", folder):
-                yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
-                return
-        if _is_left_behind(module.file.stem) or _OUT_OF_DATE.search(ast.get_docstring(module.tree) or ""):
-            yield Assumption("effect", f"somebody still runs `{name}`, which is set aside, as it says itself")
+        if folder := folder_set_aside(module.file, project.root):
+            yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
+        elif is_set_aside(module):
+            yield Assumption(
+                "effect", f"somebody still runs `{module.file.name}`, which is set aside, as it says itself"
+            )
+        elif (original := original_of(module.file, project.names_in(module.file.parent))) and self._is_extra():
+            yield Assumption("effect", f"somebody runs `{module.file.name}`, a copy of `{original}` by its name")
+        elif (path := placeholder_in(module)) and self._is_extra():
+            yield Assumption("effect", f"somebody has put a path in the place of `{path}`")
+
+    def _is_extra(self) -> bool:
+        """Whether a file is one of several scripts, and neither imported nor run by a command that is written down."""
+        project, module = self._machine.project, self.program.module
+        if module.file.stem in project.scripts_run or any(self._importers(module)):
+            return False
+        others = (each for each in project.reading_each(project.mentioning()) if each.file != module.file)
+        return any(each.has_tree and (has_main_guard(each) or each.is_script) for each in others)
 
     def _failing(self, site: Site) -> Iterator[Assumption]:
         """That a script which certainly fails at some line is mended, if no other file imports it.
@@ -258,9 +266,3 @@ class Running(Assuming, SwitchedOff):
         if own is None or not isinstance(definition.node, ast.stmt) or project.uses(own, definition.node):
             return True
         return not self.is_application(own)
-
-
-def _is_left_behind(stem: str) -> bool:
-    """Whether the name of a file ends as that of an earlier version does: `train_old`, `playground`, not `old_mac`."""
-    *before, last = stem.split("_")
-    return speaks_of("set-aside", last) and (bool(before) or last.lower() != "old")

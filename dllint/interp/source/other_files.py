@@ -58,6 +58,11 @@ class OtherFiles:
         named = (name for text in texts for command in _COMMAND.findall(text) for name in _SCRIPT.findall(command))
         return frozenset(file or module.rpartition(".")[2] for file, module in named)
 
+    def is_noted(self, name: str) -> bool:
+        """Whether notes, scripts or configuration have a name anywhere."""
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        return any(name in text and word.search(text) for text in map(self.text, self._files(commands_below)))
+
     def sets_search_path(self) -> bool:
         """Whether notes, scripts or configuration speak of where Python is to look for modules, besides the usual."""
         return any("PYTHONPATH" in text for text in map(self.text, self._files(commands_below)))

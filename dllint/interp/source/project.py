@@ -344,6 +344,10 @@ class Project:
         """Whether a configuration file or a shell script has a name (not as a comment, or an option of a command)."""
         return self._other_files.is_configured(name)
 
+    def is_noted(self, name: str) -> bool:
+        """Whether notes, scripts or configuration of the project have a name anywhere."""
+        return self._other_files.is_noted(name)
+
     def configured_as(self, name: str) -> tuple[str, ...]:
         """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""
         return self._other_files.configured_as(name)

@@ -13,6 +13,7 @@ from dllint.interp.source.bindings import Definition
 from dllint.interp.source.failing import line_of_failure
 from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
+from dllint.interp.source.left_behind import folder_set_aside
 from dllint.interp.source.trials import PARSING, is_main_guard, is_trial
 
 if TYPE_CHECKING:
@@ -76,15 +77,26 @@ class _Search:
     def _is_imported_by_name(self, module: SourceModule) -> bool:
         """Whether no import statement leads to a file of a project that imports files by names which it computes."""
         modules = list(self._project.mentioning())
-        return may_be_imported_by_name(module, self._project.reading_each(modules)) and not any(
+        each_module = self._project.reading_each(modules)
+        return may_be_imported_by_name(module, each_module, lambda: self._is_told(module)) and not any(
             self._is_importer(each, module) for each in modules if each.file != module.file
         )
+
+    def _is_told(self, module: SourceModule) -> bool:
+        """Whether anything else in the project has the name of a file in it."""
+        stem = module.file.stem
+        named = self._project.mentioning(re.compile(rf"\b{re.escape(stem)}\b"))
+        others = (each for each in named if not folder_set_aside(each.file, self._project.root))
+        return any(each.file != module.file for each in others) or self._project.is_noted(stem)
 
     def _is_run(self, user: SourceModule, name: str, *, is_own: bool) -> bool:
         """Whether a file that runs uses a name, or a definition of the file does that is used itself.
 
-        What another file calls by a name that it defines itself is something else: its own ``main``.
+        What another file calls by a name that it defines itself is something else: its own ``main``. Nobody runs what
+        is in a folder of old files.
         """
+        if folder_set_aside(user.file, self._project.root) and not is_own:
+            return False
         if not user.has_tree:
             return True
         if self._project.obstacles(user).any:
