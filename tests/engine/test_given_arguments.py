@@ -72,7 +72,7 @@ def test_some_call_may_ask_for_it(test: str, call: str) -> None:
     [
         {"more.py": "from main import Scale, scaled\nclass Wide(Scale):\n    pass\nmake = [scaled]\n"},
         {"more.py": "import main\nmake = getattr(main, name)\nnames = ['Scale', 'scaled']\n"},
-        {"conf.yaml": "net: Scale\nfunction: scaled\n"},
+        {"conf.yaml": "net: main.Scale\nfunction: main.scaled\n"},
         {"more.py": "import main\nmain.Scale(2)\nmain.scaled(2)\n"},
     ],
     ids=["handed-on", "by-name", "configured", "elsewhere"],

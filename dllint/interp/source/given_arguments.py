@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dllint.interp.source.known_settings import default_of, literal_of
+from dllint.interp.source.looked_up import may_be_looked_up
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _TAKE_CLASSES = frozenset(("super", "isinstance", "issubclass"))
-_BY_NAME = re.compile(r"\bglobals\(|(?<!\.)\beval\(|\bgetattr\((?!self\b)|\b__dict__\b|\blocate\(")
 _MAX_DEPTH = 3
 
 
@@ -65,7 +64,7 @@ class _Search:
         names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
         place = names.index(name) - is_method if name in names else None
         found: list[Any] = []
-        for user, call in self._calls_of(named) or ():
+        for user, call in self._calls_of(module, named) or ():
             if any(isinstance(each, ast.Starred) for each in call.args) or any(
                 each.arg is None for each in call.keywords
             ):
@@ -82,23 +81,19 @@ class _Search:
             found.extend(values)
         return found or None
 
-    def _calls_of(self, name: str) -> list[tuple[SourceModule, ast.Call]] | None:
-        """The calls of what has a name, wherever it is; ``None`` if it is used in other ways."""
-        if self._project.is_configured(name):
-            return None
+    def _calls_of(self, module: SourceModule, name: str) -> list[tuple[SourceModule, ast.Call]] | None:
+        """The calls of what a file defines under a name; ``None`` if it is used in other ways."""
         word = re.compile(rf"\b{re.escape(name)}\b")
         users = (*self._project.mentioning(word), *self._project.notebooks_with(name))
         found: list[tuple[SourceModule, ast.Call]] = []
+        is_looked_up = may_be_looked_up(self._project, module)
+        if (is_looked_up and self._project.is_configured(name)) or self._project.is_configured(name, with_path=True):
+            return None
         for user in self._project.reading_each(users):
-            if not user.has_tree or _hands_on(user, name) or (_has_text(user, name) and self._looks_up_names):
+            if not user.has_tree or _hands_on(user, name) or (is_looked_up and _has_text(user, name)):
                 return None
             found.extend((user, call) for call in user.calls.get(name, ()))
         return found
-
-    @cached_property
-    def _looks_up_names(self) -> bool:
-        """Whether some file of the project gets at things by names in texts."""
-        return any(self._project.mentioning(_BY_NAME))
 
     def _values_of(self, given: _Expression, depth: int) -> list[Any] | None:
         """The values that an expression may have; ``None`` where not all are known."""

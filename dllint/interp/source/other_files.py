@@ -37,12 +37,13 @@ class OtherFiles:
         self._use(file)
         return text_of(file)
 
-    def is_configured(self, name: str) -> bool:
+    def is_configured(self, name: str, *, with_path: bool = False) -> bool:
         """Whether a configuration file or a shell script has a name: ``_target_: package.models.Net``.
 
-        Comments and options of commands, which begin with a dash, do not count.
+        Comments and options of commands, which begin with a dash, do not count; ``with_path`` not the bare name.
         """
-        word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?(?<![\w-]){re.escape(name)}(?![\w-])", re.MULTILINE)
+        before = r"[.:]" if with_path else r"(?<![\w-])"
+        word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?{before}{re.escape(name)}(?![\w-])", re.MULTILINE)
         texts = map(self.text, self._files(configuration_below))
         return any(name in text and word.search(text) is not None for text in texts)
 

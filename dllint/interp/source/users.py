@@ -14,6 +14,7 @@ from dllint.interp.source.failing import line_of_failure
 from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside
+from dllint.interp.source.looked_up import may_be_looked_up
 from dllint.interp.source.trials import PARSING, is_main_guard, is_trial
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class _Search:
 
     def is_used(self, module: SourceModule, definition: ast.stmt) -> bool:
         name = getattr(definition, "name", "")
-        if getattr(definition, "decorator_list", None) or name.lower().startswith("test"):
+        is_test = name.lower().startswith("test") and not is_trial(module, definition)
+        if getattr(definition, "decorator_list", None) or is_test:
             return True
         place = module.file, definition.lineno
         if place in self._seen:
@@ -62,9 +64,15 @@ class _Search:
         notebooks = (each for each in self._project.notebooks_with(name) if each.file != module.file)
         users = (module, *(each for each in others if self._is_importer(each, module)), *notebooks)
         is_run = any(self._is_run(user, name, is_own=user is module) for user in self._project.reading_each(users))
-        if is_run or self._project.is_configured(name):
+        if is_run or self._is_configured(module, name):
             return True
         return self._is_imported_by_name(module)
+
+    def _is_configured(self, module: SourceModule, name: str) -> bool:
+        """Whether a configuration names a definition, and something gets at it by that name, or by its whole path."""
+        if not self._project.is_configured(name):
+            return False
+        return self._project.is_configured(name, with_path=True) or may_be_looked_up(self._project, module)
 
     def _is_importer(self, user: SourceModule, module: SourceModule) -> bool:
         """Whether a file imports another, or one of its name: paths may be changed so that nobody can follow."""
