@@ -6,6 +6,7 @@ Findings of one rule with the same message (but for names in it), severity and c
   use, a loop of which each backward pass is reported;
 - they are in one scope, and their traces begin with the same call: a helper that is called several times;
 - they are in one scope, and in different arms of one ``if`` or ``match``;
+- they are in one statement, which may have several lines: both terms of a sum;
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
   with the same text: an option that each of ten scripts has;
@@ -91,6 +92,9 @@ class _Folding:
             yield "copy", tuple(lines), replace(place, path="", cell=None)
         if finding.statement and before != place:
             yield "text", self._marks[finding], finding.message, *(self._text(hop.location) for hop in trace)
+        line = " ".join(self._text(place).split()) if finding.statement else ""
+        if line != finding.statement and line in finding.statement:
+            yield "statement", place.path, place.cell, finding.scope, finding.statement
         if any(each.kind == "version" for each in finding.assumptions):
             yield "release", finding.message
         if finding.statement:
