@@ -27,7 +27,10 @@ from dllint.interp.source.trials import (
 from dllint.interp.source.users import is_there_for_others, mentions
 from dllint.sites import Site
 
-_BASES_THAT_CALL_LITTLE = frozenset(("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC"))
+_BASES_THAT_CALL_LITTLE = frozenset(
+    ("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC", "Dataset", "data.Dataset",
+     "torch.utils.data.Dataset", "IterableDataset", "data.IterableDataset")
+)  # fmt: skip
 _BACKWARD = re.compile(r"\.backward\(")
 _FRAMEWORKS = ("pytorch_lightning", "lightning", "Trainer", "Learner")
 _EVALUATES = AnyOf(  # or uses what sets the mode itself

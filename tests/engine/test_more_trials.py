@@ -151,6 +151,26 @@ def test_a_function_in_a_method_that_nobody_calls(use: str, expected: bool) -> N
     assert any("`Net.freeze`" in text for text in told) is expected
 
 
+DATA = """
+import numpy as np
+from torch.utils.data import Dataset
+
+class Images(Dataset):
+    def __len__(self):
+        return 3
+
+    def weights(self):
+        return np.float(3)
+"""
+
+
+@pytest.mark.parametrize(("use", "expected"), [("", True), ("fit(images.weights())", False)], ids=["nowhere", "called"])
+def test_a_method_of_a_dataset_that_nobody_calls(use: str, expected: bool) -> None:
+    files = {"README.md": "", "run.py": f"from main import Images\n{FITS}\nimages = Images()\nfit(images)\n{use}\n"}
+    told = [each.text for finding in found("DL842", DATA, files) for each in finding.assumptions]
+    assert any("`Images.weights`" in text for text in told) is expected
+
+
 def notebook(*cells: str) -> str:
     """A notebook with some cells of code."""
     return json.dumps(
