@@ -24,7 +24,7 @@ from dllint.interp.source.trials import (
     is_tried_in_notebook,
     is_tried_out,
 )
-from dllint.interp.source.users import is_there_for_others, mentions
+from dllint.interp.source.users import is_beside_modules, is_there_for_others, mentions
 from dllint.sites import Site
 
 _BASES_THAT_CALL_LITTLE = frozenset(
@@ -193,7 +193,8 @@ class Running(Assuming, SwitchedOff):
         if is_tried_out(module, with_options=True) and call_left_out(module):
             return True
         is_trial = is_example(module) or is_tried_out(module, with_options=True)
-        return is_trial and is_there_for_others(self._machine.project, module)
+        project = self._machine.project
+        return is_trial and (is_there_for_others(project, module) or is_beside_modules(project, module))
 
     def assumed_run(self) -> Assumptions:
         """What a claim that a script fails assumes: that somebody runs it.

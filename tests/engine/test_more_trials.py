@@ -121,6 +121,40 @@ if __name__ == '__main__':
     assert kinds("DL846", script) == expected
 
 
+LOADER = """
+import torch
+from reading import read
+
+class Loader:
+    def __init__(self, path, size):
+        self.items = read(path)
+
+    def first(self):
+        return read(self.items)
+
+if __name__ == '__main__':
+    loader = Loader('items.json')
+    print({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "more", "expected"),
+    [
+        ("data/loading.py", "loader.first()", {}, ["effect"]),
+        ("data/loading.py", "train(loader)", {}, []),
+        ("data/loading.py", "loader.first()", {"README.md": "`python data/loading.py`"}, []),
+        ("loading.py", "loader.first()", {}, []),
+        ("scripts/loading.py", "loader.first()", {}, []),
+    ],
+    ids=["beside-modules", "that-works", "run-by-a-command", "in-the-root", "among-scripts"],
+)
+def test_an_example_in_a_folder_of_modules(name: str, use: str, more: dict[str, str], expected: list[str]) -> None:
+    files = {"README.md": "", "data/__init__.py": "", "data/items.py": "def items():\n    return []\n", **more}
+    run = f"from data.items import items\n{FITS}"
+    assert kinds("DL843", "", {name: LOADER.format(use), "run.py": run, **files}) == expected
+
+
 NESTED = """
 from torch import nn
 

@@ -43,6 +43,20 @@ def is_there_for_others(project: Project, module: SourceModule) -> bool:
     return any(each is not module and module in project.imported_by(each) for each in project.mentioning())
 
 
+def is_beside_modules(project: Project, module: SourceModule) -> bool:
+    """Whether a file that defines classes lies in a folder of modules: scripts elsewhere import others of the folder.
+
+    A command that is written down makes it a script.
+    """
+    folder = module.file.parent
+    defines = any(isinstance(each, ast.ClassDef) for each in module.tree.body)
+    if folder == project.root or not defines or module.file.stem in project.scripts_run:
+        return False
+    users = (each for each in project.mentioning() if each.file.parent != folder)
+    imported = (each for user in users for each in project.imported_by(user) if not each.is_package)
+    return any(each.file.parent == folder and each.file != module.file for each in imported)
+
+
 class _Search:
     """One search for users; ``_seen`` are the definitions that were come by."""
 
