@@ -34,8 +34,9 @@ def test_a_name_that_nothing_looks_up_there(lookup: str, config: str) -> None:
         ("from hydra.utils import instantiate\n", "model: Net\n"),
         ("", "_target_: main.Net\n"),
         ("", "class_path: main:Net\n"),
+        ("", "command: python -c 'from main import Other, Net; Net()'\n"),
     ],
-    ids=["getattr", "of-a-package", "globals", "eval", "of-anything", "a-framework", "path", "entry-point"],
+    ids=["getattr", "of-a-package", "globals", "eval", "of-anything", "a-framework", "path", "entry-point", "command"],
 )
 def test_a_name_that_is_looked_up(lookup: str, config: str) -> None:
     files = {"README.md": "", "nets.py": "from main import *\n", "make.py": lookup, "conf.yaml": config, "run.py": FITS}
