@@ -40,8 +40,8 @@ class OtherFiles:
     def is_configured(self, name: str, *, with_path: bool = False) -> bool:
         """Whether a configuration file or a shell script has a name: ``_target_: package.models.Net``.
 
-        Comments and options of commands, which begin with a dash, do not count; ``with_path`` not the bare name, but one
-        that ends a path or is imported there.
+        Comments and options of commands, which begin with a dash, do not count; ``with_path`` the bare name does not,
+        either, but one that ends a path or is imported there.
         """
         before = r"(?:[.:]|\bimport\s(?:[^#\n]*\W)?)" if with_path else r"(?<![\w-])"
         word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?{before}{re.escape(name)}(?![\w-])", re.MULTILINE)
