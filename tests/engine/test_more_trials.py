@@ -58,12 +58,15 @@ def test_a_function_that_only_looks_at_a_class_is_no_use_of_it(use: str, expecte
         (f"import main\n{FITS}\nmain.main()\n", []),
         (f"from main import main\n{FITS}\nmain()\n", []),
         (f"from main import *\n{FITS}\nmain()\n", []),
+        (f"{IMPORTS}from other import main\n{FITS}\nmain()\n", ["effect"]),
+        (f"{IMPORTS}from passing import main\n{FITS}\nmain()\n", []),
     ],
-    ids=["its-own", "of-the-module", "imported", "by-a-star"],
+    ids=["its-own", "of-the-module", "imported", "by-a-star", "of-another-file", "passed-on"],
 )
 def test_what_another_file_defines_under_the_same_name_is_something_else(user: str, expected: list[str]) -> None:
     uses = LOSS.format("fit(criterion)").replace("if __name__ == '__main__':\n    main()\n", "")
-    assert kinds("DL113", f"from fitting import fit\n{uses}", {"README.md": "", "run.py": user}) == expected
+    files = {"other.py": "def main():\n    print(3)\n", "passing.py": "from main import main\n"}
+    assert kinds("DL113", f"from fitting import fit\n{uses}", {"README.md": "", "run.py": user, **files}) == expected
 
 
 OPTIONS = """

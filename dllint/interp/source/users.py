@@ -77,7 +77,7 @@ class _Search:
         others = [each for each in self._project.mentioning(word) if each.file != module.file]
         notebooks = (each for each in self._project.notebooks_with(name) if each.file != module.file)
         users = (module, *(each for each in others if self._is_importer(each, module)), *notebooks)
-        is_run = any(self._is_run(user, name, is_own=user is module) for user in self._project.reading_each(users))
+        is_run = any(self._is_run(user, name, module) for user in self._project.reading_each(users))
         if is_run or self._is_configured(module, name):
             return True
         return self._is_imported_by_name(module)
@@ -111,12 +111,13 @@ class _Search:
         others = (each for each in named if not folder_set_aside(each.file, self._project.root))
         return any(each.file != module.file for each in others) or self._project.is_noted(stem)
 
-    def _is_run(self, user: SourceModule, name: str, *, is_own: bool) -> bool:
-        """Whether a file that runs uses a name, or a definition of the file does that is used itself.
+    def _is_run(self, user: SourceModule, name: str, module: SourceModule) -> bool:
+        """Whether a file that runs uses a name of a module, or a definition of the file does that is used itself.
 
-        What another file calls by a name that it defines itself is something else: its own ``main``. Nobody runs what
-        is in a folder of old files.
+        What another file calls by a name that it defines itself, or imports from where it is defined, is something
+        else: its own ``main``. Nobody runs what is in a folder of old files.
         """
+        is_own = user.file == module.file
         if folder_set_aside(user.file, self._project.root) and not is_own:
             return False
         if not user.has_tree:
@@ -124,7 +125,7 @@ class _Search:
         if self._project.obstacles(user).any:
             return False
         names = {name, *_aliases(user, name)}
-        others = _libraries(user) | (frozenset() if is_own else _defined_in(user, names))
+        others = _libraries(user) | (frozenset() if is_own else self._of_others(user, names, module))
         for statement in self._started(user):
             if (user.file, statement.lineno) in self._seen or _passes_on(statement):
                 continue
@@ -138,6 +139,26 @@ class _Search:
             elif not (is_main_guard(statement) and self._is_tried(user, statement)):
                 return True
         return False
+
+    def _of_others(self, user: SourceModule, names: AbstractSet[str], module: SourceModule) -> AbstractSet[str]:
+        """Those of some names that a file binds to nothing but what it, or a file other than the module, defines."""
+        bound = {name: user.bindings.names.get(name, ()) for name in names}
+        return {
+            name
+            for name, places in bound.items()
+            if places and all(self._is_other(user, each, name, module) for each in places)
+        }
+
+    def _is_other(self, user: SourceModule, statement: ast.stmt, name: str, module: SourceModule) -> bool:
+        """Whether a statement that binds a name binds it to something that is defined elsewhere than in a module."""
+        if not isinstance(statement, ast.ImportFrom):
+            return isinstance(statement, Definition)
+        original = next((each.name for each in statement.names if (each.asname or each.name) == name), "")
+        source = self._project.find(user, statement.module or "", statement.level)
+        if source is None or source.file == module.file or not source.has_tree:
+            return False
+        places = source.bindings.names.get(original, ())
+        return bool(places) and all(isinstance(each, Definition) for each in places)
 
     def _is_tried(self, user: SourceModule, guard: ast.stmt) -> bool:
         """Whether a file only tries out what it defines; it may read options for that if others import it."""
@@ -198,12 +219,6 @@ def _aliases(module: SourceModule, name: str) -> Iterator[str]:
     for statement in ast.walk(module.tree):
         if isinstance(statement, ast.ImportFrom):
             yield from (alias.asname for alias in statement.names if alias.name == name and alias.asname)
-
-
-def _defined_in(module: SourceModule, names: AbstractSet[str]) -> AbstractSet[str]:
-    """Those of some names that a file defines, and binds to nothing else."""
-    bound = {name: module.bindings.names.get(name, ()) for name in names}
-    return {name for name, places in bound.items() if places and all(isinstance(each, Definition) for each in places)}
 
 
 def _libraries(module: SourceModule) -> AbstractSet[str]:
