@@ -227,3 +227,18 @@ def test_a_release_that_nothing_rules_out() -> None:
     assert fold(first, other) == [["a.py:3", "b.py:3"]]
     assert len(fold(first, replace(other, message="`np.Inf` is gone since numpy 2.0"))) == 2
     assert len(fold(first, replace(other, assumptions=()))) == 2
+
+
+def test_places_in_one_statement() -> None:
+    write(
+        "a.py", "loss = -(log(sigmoid(a))\n         + log(1 - sigmoid(b)))\nx = log(sigmoid(a))\nx = log(sigmoid(a))\n"
+    )
+    both = {"scope": "fit", "statement": "loss = -(log(sigmoid(a)) + log(1 - sigmoid(b)))"}
+    alone = {"scope": "fit", "statement": "x = log(sigmoid(a))"}
+    findings = [
+        found("a.py", 1, **both),
+        found("a.py", 2, **both),
+        found("a.py", 3, **alone),
+        found("a.py", 4, **alone),
+    ]
+    assert fold(*findings) == [["a.py:1", "a.py:2"], ["a.py:3"], ["a.py:4"]]

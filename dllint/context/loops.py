@@ -127,8 +127,8 @@ def _takes_batches(loop: ast.For) -> bool:
 def _names_in_header(loop: Loop) -> Iterator[str]:
     """The names in the header of a loop."""
     node = loop.site.node
-    parts = (node.target, node.iter) if isinstance(node, ast.For) else (node.test,) if isinstance(node, ast.While) else ()
-    for part in parts:
+    test = (node.test,) if isinstance(node, ast.While) else ()
+    for part in (node.target, node.iter) if isinstance(node, ast.For) else test:
         for child in ast.walk(part):
             if isinstance(child, ast.Name | ast.Attribute):
                 yield child.id if isinstance(child, ast.Name) else child.attr

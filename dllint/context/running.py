@@ -13,15 +13,24 @@ from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import CallRefused, Event, OptimizerStep
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.module import SourceModule
+from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
 from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import ancestors, enclosing_scope, is_never_reached
-from dllint.interp.source.topics import speaks_of
-from dllint.interp.source.trials import is_example, is_tried_out
-from dllint.interp.source.users import mentions
+from dllint.interp.source.trials import (
+    call_left_out,
+    has_main_guard,
+    is_example,
+    is_main_guard,
+    is_tried_in_notebook,
+    is_tried_out,
+)
+from dllint.interp.source.users import is_beside_modules, is_there_for_others, mentions
 from dllint.sites import Site
 
-_BASES_THAT_CALL_LITTLE = frozenset(("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC"))
+_BASES_THAT_CALL_LITTLE = frozenset(
+    ("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC", "Dataset", "data.Dataset",
+     "torch.utils.data.Dataset", "IterableDataset", "data.IterableDataset")
+)  # fmt: skip
 _BACKWARD = re.compile(r"\.backward\(")
 _FRAMEWORKS = ("pytorch_lightning", "lightning", "Trainer", "Learner")
 _EVALUATES = AnyOf(  # or uses what sets the mode itself
@@ -31,11 +40,9 @@ _EVALUATES = AnyOf(  # or uses what sets the mode itself
     *((name, rf"\b{name}\b") for name in (*_FRAMEWORKS, "ignite", "catalyst")),
 )
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
-_OUT_OF_DATE = re.compile(
-    r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b", re.IGNORECASE
-)
 _TESTS = frozenset(("test", "tests"))
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
+_ON_A_TRIAL = Assumption("effect", "this is more than a trial of what the file defines")
 
 
 class Running(Assuming, SwitchedOff):
@@ -71,7 +78,7 @@ class Running(Assuming, SwitchedOff):
         name = self.program.name.partition(".")[0]
         definitions = [each for each in self._top_level(name) if isinstance(each, Definition)]
         if not definitions and site.module is self.program.module:  # it is within others, which hand it on
-            yield from self._unused_around(site)
+            yield from self._of_definition(site)
         if not all(self._may_be_called(Site(self.program.module, definition)) for definition in definitions):
             yield self._used(self.program.name)
             return
@@ -92,23 +99,34 @@ class Running(Assuming, SwitchedOff):
 
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
+        module = self.program.module
+        if site.module is module and is_tried_in_notebook(self.program.module):
+            yield _ON_A_TRIAL
+            return
         if self.program.kind != "module" or (event is not None and not self._is_trial):
             return
-        if event is not None and not any(isinstance(node, Definition) for node in ancestors(site)):
-            yield Assumption("effect", "this is more than a trial of what the file defines")
-        if event is not None or site.module is self.program.module:
-            yield from self._unused_around(site)
-
-    def _unused_around(self, site: Site) -> Iterator[Assumption]:
-        """That somebody uses the function or class around a place, and the method, if no code that runs does."""
         around = [node for node in ancestors(site) if isinstance(node, Definition)]
-        if not around:
+        if not around and self._is_trial and (event is not None or self._is_in_main(site)):
+            yield _ON_A_TRIAL
+        if event is not None or site.module is module:
+            yield from self._of_definition(site)
+
+    def _of_definition(self, site: Site) -> Iterator[Assumption]:
+        """That somebody uses the function, class or method at the top of a file that a place is in."""
+        around = [node for node in ancestors(site) if isinstance(node, Definition)]
+        definition = around[-1] if around else None
+        if definition is None:
             return
-        definition = around[-1]
         if not self._may_be_called(Site(site.module, definition)):
             yield self._used(definition.name)
         elif isinstance(definition, ast.ClassDef) and len(around) > 1 and not self._is_read(around[-2], definition):
             yield self._used(f"{definition.name}.{around[-2].name}")
+
+    def _is_in_main(self, site: Site) -> bool:
+        """Whether a place is below the main guard of the program's file."""
+        return site.module is self.program.module and any(
+            isinstance(node, ast.stmt) and is_main_guard(node) for node in ancestors(site)
+        )
 
     def _is_read(self, method: Any, owner: ast.ClassDef) -> bool:
         """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name."""
@@ -131,16 +149,26 @@ class Running(Assuming, SwitchedOff):
         return read or project.is_configured(method.name)
 
     def _set_aside(self) -> Iterator[Assumption]:
-        """That somebody still runs a file that says, or whose folder says by its name, that it is kept from earlier."""
+        """That somebody still runs a file that is kept from earlier, a copy, or a draft, as it says itself."""
         project, module = self._machine.project, self.program.module
-        inside = module.file.is_relative_to(project.root)
-        *folders, name = module.file.relative_to(project.root).parts if inside else (module.file.name,)
-        for folder in folders:
-            if speaks_of("set-aside", folder):
-                yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
-                return
-        if _is_left_behind(module.file.stem) or _OUT_OF_DATE.search(ast.get_docstring(module.tree) or ""):
-            yield Assumption("effect", f"somebody still runs `{name}`, which is set aside, as it says itself")
+        if folder := folder_set_aside(module.file, project.root):
+            yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
+        elif is_set_aside(module):
+            yield Assumption(
+                "effect", f"somebody still runs `{module.file.name}`, which is set aside, as it says itself"
+            )
+        elif (original := original_of(module.file, project.names_in(module.file.parent))) and self._is_extra():
+            yield Assumption("effect", f"somebody runs `{module.file.name}`, a copy of `{original}` by its name")
+        elif (path := placeholder_in(module)) and self._is_extra():
+            yield Assumption("effect", f"somebody has put a path in the place of `{path}`")
+
+    def _is_extra(self) -> bool:
+        """Whether a file is one of several scripts, and neither imported nor run by a command that is written down."""
+        project, module = self._machine.project, self.program.module
+        if module.file.stem in project.scripts_run or any(self._importers(module)):
+            return False
+        others = (each for each in project.reading_each(project.mentioning()) if each.file != module.file)
+        return any(each.has_tree and (has_main_guard(each) or each.is_script) for each in others)
 
     def _failing(self, site: Site) -> Iterator[Assumption]:
         """That a script which certainly fails at some line is mended, if no other file imports it.
@@ -168,14 +196,11 @@ class Running(Assuming, SwitchedOff):
         module = self.program.module
         if is_tried_out(module):
             return True
-        return (is_example(module) or is_tried_out(module, with_options=True)) and self._is_there_for_others(module)
-
-    def _is_there_for_others(self, module: SourceModule) -> bool:
-        """Whether other files or a package import a file, and no command that is written down runs it."""
+        if is_tried_out(module, with_options=True) and call_left_out(module):
+            return True
+        is_trial = is_example(module) or is_tried_out(module, with_options=True)
         project = self._machine.project
-        if module.file.stem in project.scripts_run:
-            return False
-        return any(each is not module and module in project.imported_by(each) for each in project.mentioning())
+        return is_trial and (is_there_for_others(project, module) or is_beside_modules(project, module))
 
     def assumed_run(self) -> Assumptions:
         """What a claim that a script fails assumes: that somebody runs it.
@@ -256,9 +281,3 @@ class Running(Assuming, SwitchedOff):
         if own is None or not isinstance(definition.node, ast.stmt) or project.uses(own, definition.node):
             return True
         return not self.is_application(own)
-
-
-def _is_left_behind(stem: str) -> bool:
-    """Whether the name of a file ends as that of an earlier version does: `train_old`, `playground`, not `old_mac`."""
-    *before, last = stem.split("_")
-    return speaks_of("set-aside", last) and (bool(before) or last.lower() != "old")

@@ -13,6 +13,7 @@ from dllint.context.sources import Sources
 from dllint.events import Event
 from dllint.interp.run.guards import outcome_of_test
 from dllint.interp.run.operators import COMPARISONS
+from dllint.interp.source.given_arguments import values_given
 from dllint.interp.source.known_settings import SETTINGS, Known, default_of, known_values, last_name, literal_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import topic_of
@@ -71,6 +72,8 @@ class SwitchedOff(Sources):
         if isinstance(test.node, ast.BoolOp):  # none of `a or b`
             parts = (_parts_of(each, test.outcome, test.is_off) for each in test.node.values)
             return all(any(self._is_never(each, site) for each in part) for part in parts)
+        if self._is_never_given(test, site):
+            return True
         question = _question_of(test.node)
         known = self._known(question.name) if question is not None else None
         if question is None or known is None or known.is_open:
@@ -108,6 +111,22 @@ class SwitchedOff(Sources):
             if any(isinstance(call, ast.Call) and _reaches(call, place) for call in calls):
                 return False
         return True
+
+    def _is_never_given(self, test: _Test, site: Site) -> bool:
+        """Whether a test is about a parameter, and all calls of its function give that what the test is not after."""
+        asked = _asked_of_parameter(test.node)
+        function = next((each for each in ancestors(site) if isinstance(each, _FUNCTION)), None)
+        if asked is None or function is None:
+            return False
+        name, is_met = asked
+        module = self._machine.project.module(site.module.source.path)
+        arguments = function.args
+        if name not in [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]:
+            return False
+        if module is None or not self._machine.project.is_whole_around(module) or not self.is_application(module):
+            return False
+        values = values_given(self._machine.project, module, function, name)
+        return bool(values) and all(_is_other(is_met, each, test.outcome) for each in values)
 
     def _needs_more(self, owner: str, test: _Test, site: Site) -> bool:
         """Whether the arm behind a test reads a setting of the same object that the project has nowhere."""
@@ -190,6 +209,25 @@ def _question_of(test: ast.expr) -> _Question | None:
     return _asked_of(left, lambda value: bool(compare(value, operand)), operand)
 
 
+def _asked_of_parameter(test: ast.expr) -> tuple[str, Callable[[Any], bool]] | None:
+    """The variable that a test is about, and what it asks of it: `size is None`, `size > 3`, `size`."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name):
+        other = test.comparators[0]
+        if isinstance(test.ops[0], ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and other.value is None:
+            is_none = isinstance(test.ops[0], ast.Is)
+            return test.left.id, lambda value: (value is None) is is_none
+    question = _question_of(test)
+    return (question.name, question.is_met) if question is not None and not question.owner else None
+
+
+def _is_other(is_met: Callable[[Any], bool], value: Any, outcome: bool) -> bool:
+    """Whether a value gives a test another outcome."""
+    try:
+        return is_met(value) is not outcome
+    except (TypeError, ValueError):
+        return False
+
+
 def _asked_of(node: ast.expr, is_met: Callable[[Any], bool], operand: Any = None) -> _Question | None:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in _CASES and not node.args:
@@ -213,10 +251,7 @@ def _contradicts(question: _Question, value: Any, outcome: bool) -> bool:
     """Whether a value of an option gives a test another outcome. Nothing is something to be filled in."""
     if value is None or value == "":
         return False
-    try:
-        return question.is_met(value) is not outcome
-    except (TypeError, ValueError):
-        return False
+    return _is_other(question.is_met, value, outcome)
 
 
 def _names(remark: str, operand: Any) -> bool:

@@ -50,6 +50,7 @@ def test_what_an_operator_gives_is_no_sequence(tmp_path: Path, value: str, kind:
 def test_other_tests_may_hold(tmp_path: Path, value: str, kind: str) -> None:
     assert run(tmp_path, PROGRAM.format(value=value, kind=kind)).all_of(CallRefused)
 
+
 CALLED = """
 import torch
 from elsewhere import load

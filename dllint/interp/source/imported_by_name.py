@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.known_settings import last_name
@@ -17,16 +17,25 @@ _BY_NAME = re.compile(rf"\bimport_module\(|\b__import__\(|{_OF_ANY_NAME.pattern}
 _IMPORTS = ("import_module", "__import__")
 
 
-def may_be_imported_by_name(module: SourceModule, modules: Iterable[SourceModule]) -> bool:
+def may_be_imported_by_name(module: SourceModule, modules: Iterable[SourceModule], is_told: Callable[[], bool]) -> bool:
     """Whether some file may import another by a name that it computes, as far as it says how that name begins.
+
+    Where it does not say that, it may be any file in its folder or below that, and any other whose name is told.
 
     Args:
         module: the file in question.
         modules: all files of its project.
+        is_told: whether something in the project has the name of the file.
     """
     folders = (part.lower() for part in (*module.file.parent.parts, module.file.stem))
     path = ".".join(folders) + "."
-    return any(f".{start}" in path for each in modules for start in _starts_in(each))
+    for each in modules:
+        for start in _starts_in(each):
+            if start and f".{start}" in path:
+                return True
+            if not start and (module.file.is_relative_to(each.file.parent) or is_told()):
+                return True
+    return False
 
 
 def _starts_in(module: SourceModule) -> Iterator[str]:

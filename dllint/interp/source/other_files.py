@@ -37,12 +37,14 @@ class OtherFiles:
         self._use(file)
         return text_of(file)
 
-    def is_configured(self, name: str) -> bool:
+    def is_configured(self, name: str, *, with_path: bool = False) -> bool:
         """Whether a configuration file or a shell script has a name: ``_target_: package.models.Net``.
 
-        Comments and options of commands, which begin with a dash, do not count.
+        Comments and options of commands, which begin with a dash, do not count; ``with_path`` the bare name does not,
+        either, but one that ends a path or is imported there.
         """
-        word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?(?<![\w-]){re.escape(name)}(?![\w-])", re.MULTILINE)
+        before = r"(?:[.:]|\bimport\s(?:[^#\n]*\W)?)" if with_path else r"(?<![\w-])"
+        word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?{before}{re.escape(name)}(?![\w-])", re.MULTILINE)
         texts = map(self.text, self._files(configuration_below))
         return any(name in text and word.search(text) is not None for text in texts)
 
@@ -57,6 +59,11 @@ class OtherFiles:
         texts = map(self.text, self._files(commands_below))
         named = (name for text in texts for command in _COMMAND.findall(text) for name in _SCRIPT.findall(command))
         return frozenset(file or module.rpartition(".")[2] for file, module in named)
+
+    def is_noted(self, name: str) -> bool:
+        """Whether notes, scripts or configuration have a name anywhere."""
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        return any(name in text and word.search(text) for text in map(self.text, self._files(commands_below)))
 
     def sets_search_path(self) -> bool:
         """Whether notes, scripts or configuration speak of where Python is to look for modules, besides the usual."""

@@ -340,9 +340,13 @@ class Project:
             if module is not None and all(module.contains(pattern) for pattern in patterns):
                 yield module
 
-    def is_configured(self, name: str) -> bool:
+    def is_configured(self, name: str, *, with_path: bool = False) -> bool:
         """Whether a configuration file or a shell script has a name (not as a comment, or an option of a command)."""
-        return self._other_files.is_configured(name)
+        return self._other_files.is_configured(name, with_path=with_path)
+
+    def is_noted(self, name: str) -> bool:
+        """Whether notes, scripts or configuration of the project have a name anywhere."""
+        return self._other_files.is_noted(name)
 
     def configured_as(self, name: str) -> tuple[str, ...]:
         """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""

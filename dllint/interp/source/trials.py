@@ -14,28 +14,37 @@ from dllint.interp.source.known_settings import last_name
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
 
-_LIBRARIES = frozenset(("torch", "nn", "F", "np", "numpy", "time", "torchinfo", "torchsummary", "thop", "pprint"))
-_FILES = frozenset(("save", "load", "savez", "savetxt", "loadtxt", "genfromtxt"))
+_LIBRARIES = frozenset(
+    ("torch", "nn", "F", "np", "numpy", "math", "librosa", "time", "torchinfo", "torchsummary", "thop", "pprint")
+)
+_FILES = frozenset(("save", "load", "savez", "savetxt", "loadtxt", "genfromtxt", "write_wav"))
 _LOOKS = frozenset(
     ("size", "shape", "dim", "numel", "nelement", "element_size", "parameters", "named_parameters", "buffers",
      "modules", "named_modules", "children", "to", "cuda", "cpu", "eval", "float", "half", "item", "mean", "sum",
      "forward", "state_dict", "keys", "items", "values", "format", "tolist", "detach", "numpy", "view", "reshape",
-     "permute", "unsqueeze", "squeeze", "append", "join", "random_", "normal_",
-     "uniform_")
+     "permute", "unsqueeze", "squeeze", "append", "join", "random_", "normal_", "uniform_", "backward",
+     "named_children", "astype", "type", "clone", "flatten", "transpose", "max", "min", "argmax", "all",
+     "any", "repeat", "expand", "double", "long", "int", "contiguous", "requires_grad_")
 )  # fmt: skip
 _HARMLESS = frozenset(
     ("summary", "profile", "get_model_complexity_info", "Variable", "LongTensor", "FloatTensor", "Tensor",
      "FlopCountAnalysis", "clever_format")
 )  # fmt: skip
-_WORKERS = re.compile(r"Loader|Dataset|Data$|Trainer|Parser|Config|Optim|Adam|SGD|Env|Agent|App|Tk|Server")
+_WORKERS = re.compile(
+    r"Loader|Dataset|Data$|Trainer|Parser|Config|Optim|Adam|SGD|Env|Agent|App|Tk|Server|Popen|Process|Thread|Pool|Fire"
+)
+_MODELS = "torchvision.models."
 _WORK = re.compile(
     r"(?:\w+_)?(?:train|fit|main|run|save|backward|dump|export|generate|predict|preprocess|evaluate|test)(?:_\w+)?"
     r"|\w*parse\w*_args|ArgumentParser|Fire|write\w*|to_(?:csv|json|excel)|savez\w*|imwrite|\w*Trainer|launch"
 )
+_EXPORTS = re.compile(r"#\s*\|?\s*export")  # as nbdev does
+_CALL = re.compile(r"#\s*(?:[\w, ]+=\s*)?(\w+)\(")
 _EXAMPLE = re.compile(r"(?i)\bexamples?\b")
-_PARSING = frozenset(("ArgumentParser", "add_argument", "add_argument_group", "set_defaults", "parse_args",
+PARSING = frozenset(("ArgumentParser", "add_argument", "add_argument_group", "set_defaults", "parse_args",
                       "parse_known_args"))  # fmt: skip
 _MAX_DEPTH = 4
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def is_tried_out(module: SourceModule, *, with_options: bool = False) -> bool:
@@ -46,8 +55,29 @@ def is_tried_out(module: SourceModule, *, with_options: bool = False) -> bool:
         with_options: whether it may read options of a command line, which a model may need to be made.
     """
     guards = [statement for statement in module.tree.body if is_main_guard(statement)]
-    allowed = _PARSING if with_options else frozenset()
+    allowed = PARSING if with_options else frozenset()
     return bool(guards) and all(is_trial(module, guard, allowed=allowed) for guard in guards)
+
+
+def is_tried_in_notebook(module: SourceModule) -> bool:
+    """Whether all that the cells of a notebook do is to try out what they define. What is exported is for others."""
+    if module.source.notebook is None or any(_EXPORTS.match(text) for text in module.comments.values()):
+        return False
+    done = [statement for statement in module.tree.body if not isinstance(statement, Definition)]
+    defines = len(done) < len(module.tree.body)
+    return defines and all(is_trial(module, statement) for statement in done)
+
+
+def call_left_out(module: SourceModule) -> str:
+    """The call of a function of the file that a comment below its main guard has left of what it did; or nothing."""
+    for guard in filter(is_main_guard, module.tree.body):
+        last = len(module.source.line_starts)
+        for line in range(guard.lineno, last + 1):
+            called = _CALL.match(module.comments.get(line, ""))
+            bound = module.bindings.names.get(called[1], ()) if called is not None else ()
+            if called is not None and any(isinstance(each, _FUNCTION) for each in bound):
+                return called[1]
+    return ""
 
 
 def is_main_guard(statement: ast.stmt) -> bool:
@@ -94,7 +124,9 @@ def _is_harmless(module: SourceModule, call: ast.Call, depth: int) -> bool:
             root = root.value
         if isinstance(root, ast.Name) and root.id in _LIBRARIES:
             return function.attr not in _FILES
-        return function.attr in _LOOKS
+        if function.attr in _LOOKS or ast.unparse(function).startswith(_MODELS):
+            return True
+        return _is_harmless_method(module, function.attr, depth)
     if not isinstance(function, ast.Name):
         return isinstance(function, ast.Call)  # `Net()(x)`: the call within is looked at, too
     name = function.id
@@ -107,6 +139,20 @@ def _is_harmless(module: SourceModule, call: ast.Call, depth: int) -> bool:
     if module.binds(name) and not any(isinstance(each, ast.Import | ast.ImportFrom) for each in bound):
         return True  # a variable that holds what was made
     return name[:1].isupper() and not _WORKERS.search(name)
+
+
+def _is_harmless_method(module: SourceModule, name: str, depth: int) -> bool:
+    """Whether a method of the file's own classes, which no name of work gives away, only looks at its object, too.
+
+    A layer that they keep may be called alone.
+    """
+    if name == "step" or _WORK.fullmatch(name):
+        return False
+    owners = [node for node in module.tree.body if isinstance(node, ast.ClassDef)]
+    methods = [each for owner in owners for each in owner.body if isinstance(each, _FUNCTION) and each.name == name]
+    if methods:
+        return all(is_trial(module, each, depth + 1) for each in methods)
+    return module.contains(re.compile(rf"\bself\.{name}\s*=\s*nn\."))
 
 
 def _does_work(module: SourceModule, block: ast.stmt, depth: int = 0) -> bool:

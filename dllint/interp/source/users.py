@@ -13,7 +13,9 @@ from dllint.interp.source.bindings import Definition
 from dllint.interp.source.failing import line_of_failure
 from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
-from dllint.interp.source.trials import is_main_guard, is_trial
+from dllint.interp.source.left_behind import folder_set_aside
+from dllint.interp.source.looked_up import may_be_looked_up
+from dllint.interp.source.trials import PARSING, is_main_guard, is_trial
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -34,6 +36,27 @@ def is_used(project: Project, module: SourceModule, definition: ast.stmt) -> boo
     return _Search(project).is_used(module, definition)
 
 
+def is_there_for_others(project: Project, module: SourceModule) -> bool:
+    """Whether other files or a package import a file, and no command that is written down runs it."""
+    if module.file.stem in project.scripts_run:
+        return False
+    return any(each is not module and module in project.imported_by(each) for each in project.mentioning())
+
+
+def is_beside_modules(project: Project, module: SourceModule) -> bool:
+    """Whether a file that defines classes lies in a folder of modules: scripts elsewhere import others of the folder.
+
+    A command that is written down makes it a script.
+    """
+    folder = module.file.parent
+    defines = any(isinstance(each, ast.ClassDef) for each in module.tree.body)
+    if folder == project.root or not defines or module.file.stem in project.scripts_run:
+        return False
+    users = (each for each in project.mentioning() if each.file.parent != folder)
+    imported = (each for user in users for each in project.imported_by(user) if not each.is_package)
+    return any(each.file.parent == folder and each.file != module.file for each in imported)
+
+
 class _Search:
     """One search for users; ``_seen`` are the definitions that were come by."""
 
@@ -43,7 +66,8 @@ class _Search:
 
     def is_used(self, module: SourceModule, definition: ast.stmt) -> bool:
         name = getattr(definition, "name", "")
-        if getattr(definition, "decorator_list", None) or name.lower().startswith("test"):
+        is_test = name.lower().startswith("test") and not is_trial(module, definition)
+        if getattr(definition, "decorator_list", None) or is_test:
             return True
         place = module.file, definition.lineno
         if place in self._seen:
@@ -53,10 +77,16 @@ class _Search:
         others = [each for each in self._project.mentioning(word) if each.file != module.file]
         notebooks = (each for each in self._project.notebooks_with(name) if each.file != module.file)
         users = (module, *(each for each in others if self._is_importer(each, module)), *notebooks)
-        is_run = any(self._is_run(user, name) for user in self._project.reading_each(users))
-        if is_run or self._project.is_configured(name):
+        is_run = any(self._is_run(user, name, module) for user in self._project.reading_each(users))
+        if is_run or self._is_configured(module, name):
             return True
         return self._is_imported_by_name(module)
+
+    def _is_configured(self, module: SourceModule, name: str) -> bool:
+        """Whether a configuration names a definition, and something gets at it by that name, or by its whole path."""
+        if not self._project.is_configured(name):
+            return False
+        return self._project.is_configured(name, with_path=True) or may_be_looked_up(self._project, module)
 
     def _is_importer(self, user: SourceModule, module: SourceModule) -> bool:
         """Whether a file imports another, or one of its name: paths may be changed so that nobody can follow."""
@@ -69,31 +99,72 @@ class _Search:
     def _is_imported_by_name(self, module: SourceModule) -> bool:
         """Whether no import statement leads to a file of a project that imports files by names which it computes."""
         modules = list(self._project.mentioning())
-        return may_be_imported_by_name(module, self._project.reading_each(modules)) and not any(
+        each_module = self._project.reading_each(modules)
+        return may_be_imported_by_name(module, each_module, lambda: self._is_told(module)) and not any(
             self._is_importer(each, module) for each in modules if each.file != module.file
         )
 
-    def _is_run(self, user: SourceModule, name: str) -> bool:
-        """Whether a file that runs uses a name, or a definition of the file does that is used itself."""
+    def _is_told(self, module: SourceModule) -> bool:
+        """Whether anything else in the project has the name of a file in it."""
+        stem = module.file.stem
+        named = self._project.mentioning(re.compile(rf"\b{re.escape(stem)}\b"))
+        others = (each for each in named if not folder_set_aside(each.file, self._project.root))
+        return any(each.file != module.file for each in others) or self._project.is_noted(stem)
+
+    def _is_run(self, user: SourceModule, name: str, module: SourceModule) -> bool:
+        """Whether a file that runs uses a name of a module, or a definition of the file does that is used itself.
+
+        What another file calls by a name that it defines itself, or imports from where it is defined, is something
+        else: its own ``main``. Nobody runs what is in a folder of old files.
+        """
+        is_own = user.file == module.file
+        if folder_set_aside(user.file, self._project.root) and not is_own:
+            return False
         if not user.has_tree:
             return True
         if self._project.obstacles(user).any:
             return False
         names = {name, *_aliases(user, name)}
-        libraries = _libraries(user)
+        others = _libraries(user) | (frozenset() if is_own else self._of_others(user, names, module))
         for statement in self._started(user):
             if (user.file, statement.lineno) in self._seen or _passes_on(statement):
                 continue
             if user.words_in(statement).isdisjoint(names):
                 continue
-            if not any(mentions(statement, each, but_of=libraries) for each in names):
+            if not any(mentions(statement, each, but_of=others) for each in names):
                 continue
             if isinstance(statement, Definition):
                 if user.source.notebook is not None or self.is_used(user, statement):
                     return True
-            elif not (is_main_guard(statement) and is_trial(user, statement)):
+            elif not (is_main_guard(statement) and self._is_tried(user, statement)):
                 return True
         return False
+
+    def _of_others(self, user: SourceModule, names: AbstractSet[str], module: SourceModule) -> AbstractSet[str]:
+        """Those of some names that a file binds to nothing but what it, or a file other than the module, defines."""
+        bound = {name: user.bindings.names.get(name, ()) for name in names}
+        return {
+            name
+            for name, places in bound.items()
+            if places and all(self._is_other(user, each, name, module) for each in places)
+        }
+
+    def _is_other(self, user: SourceModule, statement: ast.stmt, name: str, module: SourceModule) -> bool:
+        """Whether a statement that binds a name binds it to something that is defined elsewhere than in a module."""
+        if not isinstance(statement, ast.ImportFrom):
+            return isinstance(statement, Definition)
+        original = next((each.name for each in statement.names if (each.asname or each.name) == name), "")
+        source = self._project.find(user, statement.module or "", statement.level)
+        if source is None or source.file == module.file or not source.has_tree:
+            return False
+        places = source.bindings.names.get(original, ())
+        return bool(places) and all(isinstance(each, Definition) for each in places)
+
+    def _is_tried(self, user: SourceModule, guard: ast.stmt) -> bool:
+        """Whether a file only tries out what it defines; it may read options for that if others import it."""
+        if is_trial(user, guard):
+            return True
+        return is_trial(user, guard, allowed=PARSING) and is_there_for_others(self._project, user)
 
     def _started(self, user: SourceModule) -> Iterator[ast.stmt]:
         """The statements at the top of a file, up to the one with which it certainly fails as a script."""
@@ -111,7 +182,7 @@ def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()
     Args:
         tree: the code.
         name: a variable, attribute or method.
-        but_of: variables that are of libraries, and so are their attributes.
+        but_of: variables that are something else, and so are their attributes.
         by_itself: whether functions of this name count, which hand on what they are asked: ``super().name()``.
     """
     return any(
