@@ -53,6 +53,13 @@ JOINS: dict[str, list[str]] = {
         "criterion = other\nmatch key:\n    case [1, *_]:\n        criterion = bad",
     ],
     "_if_exp": ["criterion = bad if flag else other", "criterion = other if flag else bad"],
+    "_callable": [
+        "def made():\n    pass\nif callable(made if flag else other):\n    criterion = bad\nelse:\n    criterion = other",
+    ],
+    "_plain": [
+        "from accelerate import Accelerator\nhelper = Accelerator()\n"
+        "criterion = helper.unwrap_model(helper.prepare(bad) if flag else other)",
+    ],
     "_bool_op": ["criterion = other or bad", "criterion = flag and bad or other"],
     "looping": [
         "criterion = other\nfor n in numbers:\n    if n:\n        criterion = bad\n        break",

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from engine_support import FITS, NET, found, kinds
+
+from dllint.files.source import source_from_text
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.trials import call_left_out
 
 LOSS = """
 import torch
@@ -101,27 +106,20 @@ def test_a_trial_with_options_is_no_use_of_what_it_calls(files: dict[str, str], 
 
 @pytest.mark.parametrize(
     ("last", "expected"),
-    [("# run(args.data)", ["effect"]), ("# other(args.data)", []), ("run(args.data)", []), ("", [])],
+    [("# run(args.data)", "run"), ("# other(args.data)", ""), ("run(args.data)", ""), ("", "")],
     ids=["left-out", "of-nobody", "called", "nothing"],
 )
-def test_a_script_whose_work_is_commented_out_does_nothing(last: str, expected: list[str]) -> None:
+def test_a_comment_tells_which_call_a_script_has_left_out(last: str, expected: str) -> None:
     script = f"""
-import argparse
-import torch
-from reading import read
-
 def run(data):
     read(data)
 
 if __name__ == '__main__':
-    parser = argparse.ArgumentParser()
-    parser.add_argument('--data')
-    parser.add_argument('--rate', type=float)
     args = parser.parse_args()
     print(args.data)
     {last}
 """
-    assert kinds("DL846", script) == expected
+    assert call_left_out(SourceModule(source_from_text(script, Path("main.py")), "main")) == expected
 
 
 LOADER = """
