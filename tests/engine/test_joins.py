@@ -54,7 +54,8 @@ JOINS: dict[str, list[str]] = {
     ],
     "_if_exp": ["criterion = bad if flag else other", "criterion = other if flag else bad"],
     "_callable": [
-        "def made():\n    pass\nif callable(made if flag else other):\n    criterion = bad\nelse:\n    criterion = other",
+        "def made():\n    pass\n"
+        "if callable(made if flag else other):\n    criterion = bad\nelse:\n    criterion = other",
     ],
     "_plain": [
         "from accelerate import Accelerator\nhelper = Accelerator()\n"
