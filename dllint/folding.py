@@ -10,8 +10,8 @@ Findings of one rule with the same message (but for names in it), severity and c
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
   with the same text: an option that each of ten scripts has;
-- they assume a version of a library, and the messages say the same of names in it: nothing pins it, and one release
-  took all of them;
+- they assume a version of a library, or say that a release of it took something, and the messages are the same but for
+  names: the project was written for an earlier one;
 - or they are about the same statement of the same scope in files of one name in sibling folders: the paths differ in
   the name of one folder.
 
@@ -35,6 +35,7 @@ from dllint.findings import Finding, Location, Report, fingerprints, sort_key
 from dllint.report.sources import SourceCache
 
 _NAME = re.compile(r"`[^`]*`")
+_GONE = re.compile(r"\bgone since \S+ \d")
 _AROUND = "in this "
 _CALL = "calls `"  # how a hop begins that is only on the way to the place
 
@@ -93,7 +94,7 @@ class _Folding:
             yield "copy", tuple(lines), replace(place, path="", cell=None)
         if finding.statement and before != place:
             yield "text", self._marks[finding], finding.message, *(self._text(hop.location) for hop in trace)
-        if any(each.kind == "version" for each in finding.assumptions):
+        if any(each.kind == "version" for each in finding.assumptions) or _GONE.search(finding.message):
             yield "release"  # which the messages name
         if finding.statement:
             *folders, name = PurePath(place.path).parts

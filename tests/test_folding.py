@@ -226,7 +226,9 @@ def test_a_release_that_nothing_rules_out() -> None:
     )
     assert fold(first, other) == [["a.py:3", "b.py:3"]]
     assert len(fold(first, replace(other, message="`np.Inf` is gone since numpy 2.0"))) == 2
-    assert len(fold(first, replace(other, assumptions=()))) == 2
+    known = tuple(replace(each, assumptions=()) for each in (first, other))
+    assert fold(*known) == [["a.py:3", "b.py:3"]]
+    assert len(fold(*(replace(each, message=f"`{each.message[4]}` is refused") for each in known))) == 2
 
 
 def test_places_in_one_statement() -> None:

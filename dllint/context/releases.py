@@ -27,7 +27,6 @@ from dllint.sites import Site
 _GO_WITH_TORCH = frozenset(("torchvision", "torchaudio", "torchtext"))
 _PYTHON = "3.10"  # with an earlier one nobody has the newest releases
 _MANY = 20  # files
-_READ_AT_ONCE = 2  # levels of folders, which `find_limits` reads
 _TELLING = re.compile(r"^README|req.*\.txt$|\.(?:md|MD)$|(?:env|conda).*\.ya?ml$")
 _TOLD_BY_ALL = frozenset(("README.md", "requirements.txt"))  # asked for in any case, as they may be added
 _LONGEST = 200_000  # characters; what is longer is no note
@@ -155,14 +154,14 @@ class Releases(Sources):
 
     @cached_property
     def _limits_around(self) -> Mapping[str, str]:
-        """What the notes and requirements say that lie in the folders around the file, deep in the project.
+        """What the notes and requirements say that lie in the folders around the file, below the project's own.
 
-        A project that is kept there has its own, which bind no other one.
+        A project that is kept there has its own, which bind no other one, and may be stricter than those of the others.
         """
         project = self._machine.project
         found: dict[str, str] = {}
         for folder in self.program.module.folder, *self.program.module.folder.parents:
-            if project.root not in folder.parents or len(folder.relative_to(project.root).parts) <= _READ_AT_ONCE:
+            if project.root not in folder.parents:
                 return found
             telling = sorted(each for each in project.names_in(folder) if _TELLING.search(each))
             for name in _TOLD_BY_ALL.union(telling[:_MANY]):
