@@ -14,7 +14,7 @@ from dllint.context.loading import keys_written
 from dllint.context.unpickling import ObjectUse, object_use, refusal
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
 from dllint.flow import Structure, follow, is_of_runs
-from dllint.interp.run import classes, graph, roles
+from dllint.interp.run import classes, graph, roles, states
 from dllint.interp.run.machine import Machine
 from dllint.sites import Guards, Site
 from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value
@@ -122,7 +122,7 @@ class CheckpointView:
         found: list[Restored] = []
         for event in self._structure.events:
             if isinstance(event, StateRestored) and event.state is not None:
-                sources = list(graph.sources(event.state, 60))
+                sources = list(states.sources_of_state(event.state, 60))
                 read = next((reads[id(source)] for source in sources if id(source) in reads), None)
                 if read is not None:
                     unsure = None if _is_all_read(event.state, set(reads)) else event.state
@@ -277,6 +277,7 @@ def _key_of(sources: list[Value], result: Value) -> str:
 def _is_all_read(state: Value, results: set[int], steps: int = 8) -> bool:
     """Whether a state comes from a file whichever of several things it is: read here, or by another of torch's."""
     for _, option in alternatives(state):
+        option = states.merged_into(option) or option
         while id(option) not in results and _is_taken_of(option):
             option = option.inputs[0]
         if isinstance(option, Choice) and steps and _is_all_read(option, results, steps - 1):

@@ -35,7 +35,7 @@ best epoch has .75.
 States that are copied (`deepcopy`, `clone`), used before the next step, or of a model that no known optimizer trains;
 states that are taken once and saved again and again, which are the current ones on purpose; the best of several models
 that a loop makes and trains one after the other; what a variable only begins with, if the training loop puts copies in
-its place; sharded models, whose state is gathered.
+its place; sharded models, whose state is gathered; the newest of states that are collected in a list.
 
 ## Fix (unsafe)
 Clones the tensors. Unsafe because another model is kept then: the best.
@@ -47,6 +47,7 @@ is false (the state is saved in the iteration in which it is taken) and one is d
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -54,6 +55,8 @@ from dllint.api import (
     Edits,
     Event,
     Finding,
+    Instance,
+    Items,
     OptimizerCreated,
     OptimizerStep,
     Program,
@@ -69,6 +72,7 @@ from dllint.api import (
 )
 
 _SHARDED = ("FullyShardedDataParallel", "FSDP", "fully_shard", "deepspeed")
+_CHOSEN = ("min", "max", "sorted", "item")
 _SAME_TENSORS = (".copy", "dict", "collections.OrderedDict")
 
 
@@ -79,10 +83,18 @@ def is_gathered(taken: StateTaken, use: Event, ctx: Context) -> bool:
 
 def is_meant_to_follow(taken: StateTaken, use: Event, ctx: Context) -> bool:
     """it is taken unconditionally, or where it is saved, and then saved: the current weights are meant"""
+    if is_collected(taken, ctx):
+        return False
     if not isinstance(use, StateSaved) or not ctx.conditions_beyond(taken, use):
         return isinstance(use, StateSaved)
     is_here = taken.frame is use.frame and list(ctx.loops_around(taken)) == list(ctx.loops_around(use))
     return is_here and not any(ctx.position(taken) < ctx.position(step) < ctx.position(use) for step in ctx.steps())
+
+
+def is_newest(taken: StateTaken, use: Event, ctx: Context) -> bool:
+    """states are collected in a list, and the newest of them is taken: those are the current weights"""
+    parts = (each for each in ast.walk(use.site.node) if isinstance(each, ast.Subscript))
+    return any(ast.unparse(each.slice) == "-1" for each in parts) and is_collected(taken, ctx)
 
 
 def is_first_value(taken: StateTaken, use: Event, ctx: Context) -> bool:
@@ -104,7 +116,7 @@ class AliasedBestStateDict(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)
 
-    excuses = (is_meant_to_follow, is_gathered, is_first_value)
+    excuses = (is_meant_to_follow, is_gathered, is_newest, is_first_value)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
@@ -144,8 +156,17 @@ def _keeps(use: Event, taken: StateTaken, ctx: Context) -> bool:
 def _used(use: Event, ctx: Context) -> list[Value]:
     """What is loaded, whatever it may be, or the parts of what is saved."""
     if isinstance(use, StateRestored):
-        return [option for _, option in alternatives(use.state)] if use.state is not None else []
+        options = [option for _, option in alternatives(use.state)] if use.state is not None else []
+        return [each for option in options for each in (option, *_chosen_from(option))]
     return [part.value for saved in ctx.checkpoints.saved if saved.event is use for part in saved.parts]
+
+
+def _chosen_from(value: Value) -> Iterator[Value]:
+    """The states in a list of which a value is one, or has one: ``min(kept, key=...)[1]``."""
+    while isinstance(value, Symbol) and value.name in _CHOSEN and value.inputs:
+        value = value.inputs[0]
+    for item in value.items if isinstance(value, Items) else ():
+        yield from item.items if isinstance(item, Items) else (item,)
 
 
 def _root(value: Value) -> Value:
@@ -159,13 +180,13 @@ def _step_between(taken: StateTaken, use: Event, ctx: Context) -> OptimizerStep 
     steps = [step for step in ctx.steps() if ctx.may_train(step.optimizer, taken.target)]
     ids = {id(step) for step in steps}
 
-    is_made_anew = _is_made_anew(taken, ctx)
+    is_made_anew, is_kept = _is_made_anew(taken, ctx), is_collected(taken, ctx)
 
     def advance(event: Event, state: str) -> str:
         if isinstance(event, OptimizerCreated):
             return "none" if is_made_anew else state
         if event is taken:
-            return "fresh"
+            return state if is_kept and state == "stale" else "fresh"
         return "stale" if state != "none" and id(event) in ids else state
 
     relevant = {id(taken), id(use), *ids}
@@ -174,6 +195,26 @@ def _step_between(taken: StateTaken, use: Event, ctx: Context) -> OptimizerStep 
         "none", advance, kinds, lambda event: id(event) in relevant or isinstance(event, OptimizerCreated)
     )
     return steps[0] if steps and "stale" in flow.arrivals.get(use, ()) else None
+
+
+def is_collected(taken: StateTaken, ctx: Context) -> bool:
+    """Whether a loop appends the states of one model to a list, in which those of earlier iterations stay."""
+    call = next((each for each in ctx.ancestors(taken.site, ast.Call) if _is_append(each)), None)
+    loop = next(iter(ctx.loops_around(taken)), None)
+    models = ctx.objects(taken.target)
+    if call is None or loop is None or not all(map(_is_one, models)):
+        return False
+    made = [model.site for model in models if model.site is not None]
+    return ctx.is_within(taken.site, loop.site) and not any(ctx.is_within(site, loop.site) for site in made)
+
+
+def _is_one(model: Value) -> bool:
+    """Whether a model is an object that is known, or what a function is given: not one of several in a list."""
+    return isinstance(model, Instance) or (isinstance(model, Symbol) and model.name == "parameter")
+
+
+def _is_append(call: ast.AST) -> bool:
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append"
 
 
 def _is_made_anew(taken: StateTaken, ctx: Context) -> bool:

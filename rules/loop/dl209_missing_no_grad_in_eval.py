@@ -42,10 +42,12 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from dllint.api import (
+    Backward,
     Context,
     Edits,
     Finding,
     Loop,
+    ModeChange,
     ModelForward,
     OpaqueCall,
     Phase,
@@ -133,10 +135,10 @@ class MissingNoGradInEval(Rule):
             function = id(event.frame.definition.node if event.frame.definition is not None else None)
             if event.grad != "on" or function in reported or ctx.framework(event):
                 continue
-            phase = ctx.phase(event)
+            models = ctx.objects(event.model)
+            phase = _phase(event, models, ctx)
             if not phase.is_evaluation or not ctx.gradient(event.result).flows:
                 continue
-            models = ctx.objects(event.model)
             if models and not any(ctx.excused(self, event, model) for model in models):
                 reported.add(function)
                 yield self._report(event, phase, ctx)
@@ -155,6 +157,23 @@ class MissingNoGradInEval(Rule):
         )
 
 
+def _phase(event: ModelForward, models: list[Value], ctx: Context) -> Phase:
+    """The phase of an event; a script that trains nothing, and sets evaluation mode, does so to use the model."""
+    phase = ctx.phase(event)
+    if phase.name != "unknown" or ctx.program.kind != "module" or any(True for _ in ctx.all_of(Backward)):
+        return phase
+    if any(word in event.site.module.words for word in _OF_GRADIENTS):
+        return phase
+    for model in models:
+        is_switched = any(
+            isinstance(change, ModeChange) and change.frame is event.frame and ctx.may_set_mode(model, change)
+            for change in ctx.all_of(ModeChange)
+        )
+        if not is_switched or ctx.modes(model, (event,)).at(event) != {"eval"}:
+            return phase
+    return Phase("inference", "evaluation mode is set for it, and nothing is trained") if models else phase
+
+
 def _loops_of_evaluation(event: ModelForward, ctx: Context) -> list[Loop]:
     """The loops around an event, innermost first, up to the one that also trains."""
     return list(takewhile(lambda loop: not ctx.trains(loop), ctx.loops_around(event)))
@@ -165,6 +184,6 @@ def _switched_off(event: ModelForward, ctx: Context) -> Edits:
     switch = spelling_of("torch.no_grad", event.site)
     loops = [loop for loop in _loops_of_evaluation(event, ctx) if loop.frame is event.frame]
     same_place = [other for other in ctx.all_of(ModelForward) if other.site.node is event.site.node]
-    if not switch or any(not ctx.phase(other).is_evaluation for other in same_place):
+    if not switch or any(not _phase(other, ctx.objects(other.model), ctx).is_evaluation for other in same_place):
         return Edits()
     return wrap_in(loops[-1].site if loops else event.site, f"with {switch}():")

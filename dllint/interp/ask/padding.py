@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dllint.assumptions import Assumption
-from dllint.choices import Choice, alternatives
+from dllint.choices import Choice, alternatives, choose
+from dllint.interp.ask.samples import batch_behind, in_samples
 from dllint.interp.run import graph, roles
 from dllint.sites import Site
 from dllint.values import Const, Instance, Items, Setting, Symbol, Value
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
+_PAD_PACKED = "torch.nn.utils.rnn.pad_packed_sequence"
 _PAD = "torch.nn.functional.pad"
 _MADE_OF_LISTS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array")
 _STACKS = ("torch.stack", "torch.vstack")
@@ -77,6 +79,9 @@ def _before(machine: Machine, value: Value) -> Value | None:
     name, base, facts = value.name, value.inputs[0], machine.facts
     if name == "slice":
         return base
+    if batch_behind(value) is not None:  # a loader stacks what is padded to one length already
+        parts = in_samples(machine, value)
+        return choose([((), part) for part in parts if part is not None]) if parts and None not in parts else None
     if name == "item":
         return base if len(value.inputs) > 1 and _is_plain_index(value.inputs[1]) else None
     if name == "attribute":
@@ -108,6 +113,8 @@ def _made_here(machine: Machine, value: Value) -> Padding | None:
     if not isinstance(value, Symbol | Instance) or value.arguments is None:
         return None
     if name == _PAD_SEQUENCE:
+        return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0), (), True)
+    if name == _PAD_PACKED:  # which fills with a value of its own what packing has left out
         return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0), (), True)
     first = value.arguments.get(0, None)
     rows = first.items if isinstance(first, Items) else ()

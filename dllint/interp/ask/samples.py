@@ -27,17 +27,24 @@ def in_samples(machine: Machine, part: Symbol) -> list[Value | None]:
     batch = batch_behind(part)
     loader = loader_of(batch) if batch is not None else None
     dataset = loader.arguments.get(0, "dataset") if loader is not None and makes_batches(loader) else None
-    while isinstance(dataset, Instance) and len(inner := inner_datasets(machine, dataset)) == 1:
+    while isinstance(dataset, Instance) and not _is_of_tensors(dataset):
+        inner = inner_datasets(machine, dataset)
+        if len(inner) != 1:
+            break
         dataset = inner[0]
     if not isinstance(dataset, Instance):
         return []
-    if dataset.library_name.endswith(".TensorDataset"):
+    if _is_of_tensors(dataset):
         return [_entry(Items("tuple", dataset.arguments.positional, dataset.site), part.detail)]
     sample = sample_of(machine, dataset)
     options = [option for _, option in alternatives(sample)] if sample is not None else []
     if part.name == "element":
         return [entry for option in options for entry in _entries(option)]
     return [_entry(option, part.detail) for option in options]
+
+
+def _is_of_tensors(dataset: Instance) -> bool:
+    return dataset.library_name.endswith(".TensorDataset")
 
 
 def _entries(sample: Value) -> tuple[Value, ...]:

@@ -71,12 +71,18 @@ def _flag(node: ast.expr, value: Value) -> Setting | Symbol | None:
         node = node.operand
     if isinstance(value, Symbol) and value.name == "not":
         value = value.inputs[0]
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.comparators[0], ast.Constant):
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and _is_written(node.comparators[0]):
         if not isinstance(value, Symbol) or value.name != "compare":
             return None
         node, value = node.left, value.inputs[0]
     is_named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
     return value if is_named and isinstance(value, Setting | Symbol) else None
+
+
+def _is_written(operand: ast.expr) -> bool:
+    """Whether a test is against a constant, or against a list of them."""
+    listed = operand.elts if isinstance(operand, ast.List | ast.Tuple | ast.Set) else [operand]
+    return all(isinstance(each, ast.Constant) for each in listed)
 
 
 def _has_remainder(value: Value, depth: int = 4) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -154,7 +154,34 @@ def contradict(left: Guard, right: Guard) -> bool:
     if pair == {"is", "=="}:
         none, equal = (left, right) if left.relation == "is" else (right, left)
         return none.operand is None and none.holds and equal.holds and equal.operand is not None
+    if "in" in pair:
+        return _lists_exclude((left, right))
     return _ranges_exclude(left, right)
+
+
+def _lists_exclude(guards: Collection[Guard]) -> bool:
+    """Whether no constant is left that something may be, of those that ``kind in ("a", "b")`` or ``kind == "a"`` name.
+
+    ``guards`` speak of the same thing. Without a condition that names all that it may be, anything is left.
+    """
+    named = [(constants_of(guard), guard.holds) for guard in guards]
+    allowed = [found for found, holds in named if holds and found is not None]
+    if not allowed:
+        return False
+    refused = [each for found, holds in named if not holds and found is not None for each in found]
+    return not any(all(each in other for other in allowed) and each not in refused for each in allowed[0])
+
+
+def constants_of(guard: Guard) -> tuple[object, ...] | None:
+    """The constants that a comparison is with: of ``in`` those of the list that is written there."""
+    written = guard.node.comparators[-1] if isinstance(guard.node, ast.Compare) else None
+    if guard.relation == "==" and isinstance(guard.node, ast.Compare):
+        written = guard.node.left if isinstance(guard.node.left, ast.Constant) else written
+        return (guard.operand,) if isinstance(written, ast.Constant) else None
+    if guard.relation != "in" or not isinstance(written, ast.List | ast.Tuple | ast.Set):
+        return None
+    is_plain = all(isinstance(each, ast.Constant) for each in written.elts)
+    return tuple(guard.operand) if is_plain and not isinstance(guard.operand, str) else None
 
 
 def _ranges_exclude(left: Guard, right: Guard) -> bool:
@@ -181,14 +208,18 @@ def _range(guard: Guard) -> tuple[float, bool, float, bool] | None:
     return None
 
 
-def consistent(guards: Iterable[Guard], others: Collection[Guard]) -> bool:
+def consistent(guards: Collection[Guard], others: Collection[Guard]) -> bool:
     """Whether two sets of conditions can hold together, as far as can be told. Both are small, mostly one or two."""
+    listed: set[str] = set()  # what is asked whether it is in a list: other conditions may rule out all that is in it
     for guard in guards:
         subject = guard.subject
         for other in others:
-            if other.subject == subject and contradict(guard, other):
-                return False
-    return True
+            if other.subject == subject:
+                if contradict(guard, other):
+                    return False
+                if guard.relation == "in" or other.relation == "in":
+                    listed.add(subject)
+    return not any(_lists_exclude([each for each in (*guards, *others) if each.subject == name]) for name in listed)
 
 
 def same_conditions(guards: Guards, others: Guards) -> bool:

@@ -25,7 +25,7 @@ from dllint.events import (
 )
 from dllint.interp.run import builtin_calls, graph, overriding
 from dllint.interp.run.joining import CallError
-from dllint.interp.run.modules import record_loss
+from dllint.interp.run.modules import record_loss, sequence_items
 from dllint.interp.run.refusals import lacks_argument
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
@@ -136,10 +136,14 @@ def _loader(machine: Machine, name: str, arguments: Arguments, site: Site) -> Va
 def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, site: Site) -> None:
     """What the constructor of a library class does to an instance of a project class that derives from it.
 
-    It keeps its arguments under the names of its parameters; that of a loader makes a loader.
+    It keeps its arguments under the names of its parameters; that of a loader makes a loader, and that of a sequence
+    holds the layers that it is given.
     """
     if not isinstance(instance.cls, Class):
         return
+    layers = _layers_given(machine, instance.cls, arguments, site)
+    if layers is not None:
+        machine.write(instance.attributes, "<items>", layers)
     bases = [base for base in instance.cls.library_bases if base in machine.facts.signatures]
     options = bound(machine, bases[0], arguments) if len(bases) == 1 else dict(arguments.keywords)
     for name, value in options.items():
@@ -148,6 +152,13 @@ def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, 
     if any(machine.facts.role(base) == "loader" for base in bases):
         dataset = options.pop("dataset", None)
         machine.emit(LoaderCreated(site, instance, dataset, options))
+
+
+def _layers_given(machine: Machine, cls: Class, arguments: Arguments, site: Site) -> Items | None:
+    """What ``super().__init__(nn.Linear(i, o), nn.Sigmoid())`` gives a class that derives from ``nn.Sequential``."""
+    base = next((base for base in cls.library_bases if base in machine.facts.sequential), None)
+    layers = sequence_items(machine, Instance(base, arguments, site)) if base is not None else None
+    return Items("list", layers, site, exact=arguments.exact) if layers else None
 
 
 def _dataset(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:

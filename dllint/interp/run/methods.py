@@ -27,7 +27,7 @@ from dllint.events import (
     ZeroGrad,
 )
 from dllint.forms import attribute_of
-from dllint.interp.run import argparse_calls, builtin_calls, graph, helpers, overriding
+from dllint.interp.run import argparse_calls, builtin_calls, graph, helpers, overriding, states
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
@@ -249,7 +249,7 @@ def _unscale(machine: Machine, base: Value, name: str, arguments: Arguments, sit
 
 def _update(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
     if known_or_guessed(machine, base) != "scaler":
-        return None
+        return states.merge(machine, base, arguments)
     machine.emit(ScalerUpdate(site, base))
     return Const(None)
 

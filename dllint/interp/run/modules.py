@@ -78,10 +78,18 @@ def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site
     return result
 
 
+_STOPS = frozenset(("breakpoint", "set_trace", "exit", "_exit"))
+
+
 def _run_losses(machine: Machine, model: Instance, cls: Class, result: Symbol) -> None:
-    """A module that computes losses is interpreted where it is called: the losses are seen with their inputs."""
+    """A module that computes losses is interpreted where it is called: the losses are seen with their inputs.
+
+    So is one in which the run may stop.
+    """
     forward = find_member(machine, cls, "forward")
-    if not isinstance(forward, Function) or not computes_loss(machine, cls) or not machine.may_call(forward):
+    if not isinstance(forward, Function) or not machine.may_call(forward):
+        return
+    if not computes_loss(machine, cls) and _STOPS.isdisjoint(forward.module.words_in(forward.node)):
         return
     assert result.site is not None and result.arguments is not None
     machine.forwards[result] = result
