@@ -35,9 +35,8 @@ _MOST_FILES = 1000  # of a script, and of those that import it: more are a libra
 _MOST_IMPORTING = 40  # that get the options of one parser: more are a library, whose users are not seen
 _WORD = re.compile(r"\w+")
 _LOADING = re.compile(r"\b(?:safe_|full_)?loads?\(|\bload_(?:args|config|hparams|hyperparams|params)|\bNamespace\(")
-_IMPORTING = re.compile(
-    r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
-)
+_IMPORTING = re.compile(r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b")
+_EVALUATING = re.compile(r"(?<![.\w])(exec|eval)\s*\(")  # no `model.eval()`
 
 
 class _Names(NamedTuple):
@@ -249,8 +248,16 @@ class CommandLine(Sources):
         return any(self._machine.project.find(module, each) is not None for each in prefixes(dotted))
 
     def _may_read_all(self, module: SourceModule) -> bool:
-        """Whether a file has lost statements, or passes all options to a library."""
-        return module.parse_error is not None or self._hands_out(module)
+        """Whether a file has lost statements, runs what a text says, or passes all options to a library."""
+        return module.parse_error is not None or self._runs_texts(module) or self._hands_out(module)
+
+    def _runs_texts(self, module: SourceModule) -> bool:
+        """Whether a file may call `exec` or `eval`, and no function of the project that is called so."""
+        if not module.contains(_EVALUATING):
+            return False
+        own, named = self._owns(module), nodes_of(module.tree).names
+        used = ((name, each) for name in ("exec", "eval") for each in named.get(name, ()))
+        return any(isinstance(each.ctx, ast.Load) and name not in own for name, each in used)
 
     def _hands_out(self, module: SourceModule) -> bool:
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
@@ -319,7 +326,8 @@ def _names_read(module: SourceModule, libraries: frozenset[str]) -> _Names:
 def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
-    What is read of libraries (`torch.cuda.seed`) is none, and neither is a method (`model.train()`). Where all options
+    What is read of libraries (`torch.cuda.seed`) is none, but for a configuration that they were given
+    (`wandb.config.epochs`), and neither is a method (`model.train()`). Where all options
     are taken out of the namespace, parameters count as well: they may be handed on by name.
     """
     takes_all = "vars" in module.words or "__dict__" in module.words
@@ -328,7 +336,7 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterato
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Attribute):
-            if isinstance(node.ctx, ast.Load) and _root(node) not in libraries:
+            if isinstance(node.ctx, ast.Load) and (_root(node) not in libraries or _last(node.value) == "config"):
                 yield node.attr, "attributes"
         elif isinstance(node, ast.Constant):
             yield from ((name, "texts") for name in (_names_in(node.value) if isinstance(node.value, str) else ()))
