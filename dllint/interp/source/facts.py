@@ -296,8 +296,8 @@ class Facts:
         return any(each.match(name) for each in self.classifiers)
 
     def has_batch_norms(self, name: str) -> bool:
-        """Whether the models that a call of this name makes have batch norms; where it takes the name of a network,
-        that follows after a colon."""
+        """Whether the models that a call of this name makes have batch norms, or what they have under a name
+        (``torchvision.models.resnet18.layer1``); where it takes the name of a network, that follows after a colon."""
         return any(each.fullmatch(name) for each in self._with_batch_norms)
 
     def draws_from(self, name: str) -> str:
