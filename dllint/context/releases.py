@@ -30,9 +30,14 @@ class Releases(Sources):
     """The versions of packages that a program runs with."""
 
     def predates_no_grad(self, site: Site) -> bool:
-        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
+        """Whether a file has `volatile=True`, for torch before 0.4, and its project does not ask for a later one.
+
+        Code that is as old and does not have it keeps what gradients need: `no_grad` took the place of `volatile`.
+        """
         assert isinstance(site.module, SourceModule)
-        return "volatile" in site.module.words or "item" in clues_in(site.module)
+        lowest = self.versions.get("torch")
+        is_later = lowest is not None and version_key(lowest) >= version_key("0.4")
+        return "volatile" in site.module.words and not is_later
 
     def runs_before(self, package: str, version: str) -> bool:
         """Whether the project says that it also runs with releases of a package before a version.
