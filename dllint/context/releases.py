@@ -148,8 +148,7 @@ class Releases(Sources):
 
     def _is_reported(self, name: str) -> bool:
         """Whether a rule tells that a name is gone."""
-        told = {*self.facts.removed_names, *self.facts.old_imports}
-        return not told.isdisjoint((name, self.facts.canonical(name), name.rpartition(".")[0]))
+        return not self.facts.removed_names.keys().isdisjoint((name, self.facts.canonical(name)))
 
     @cached_property
     def _limits_told(self) -> Mapping[str, str]:
