@@ -62,7 +62,8 @@ class Schedules(Optimizers, Paths, Sources):
         for _, tree in self.trees("last_epoch"):
             nodes = nodes_of(tree)
             given = (each.value for each in nodes.of(ast.keyword) if each.arg == "last_epoch")
-            held = (*nodes.names.get("last_epoch", ()), *nodes.attributes.get("last_epoch", ()))
+            held: list[ast.Name | ast.Attribute] = list(nodes.names.get("last_epoch", ()))
+            held += nodes.attributes.get("last_epoch", ())
             texts = (each.value for each in nodes.of(ast.Constant))
             if any(ast.unparse(each) != "-1" for each in given) or "last_epoch" in texts:
                 return True

@@ -136,7 +136,8 @@ class Sources(ProgramView):
     def methods_of_returned(self) -> Iterator[tuple[Site, str]]:
         """Where the program's file calls a method of what a library call returned, by a dotted name.
 
-        `pandas.DataFrame().append` is one, whether a variable holds the table or not. See `uses_of` for what is left out.
+        `pandas.DataFrame().append` is one, whether a variable holds the table or not. What runs only if it works is
+        left out, as by `uses_of`.
         """
         module = self.program.module
         for call, name in methods_of_returned(module, self.facts.returned):

@@ -42,7 +42,8 @@ Networks that are not known to have batch norms; those of which other parts are 
 whose parameters are chosen by a condition that may leave out the norms; norms alone, of layers that are trained, as
 many networks for segmentation have them; classes with a `train` of their own, and code that puts norms into evaluation
 mode one by one, or the network in a `forward`; copies that follow another network (teachers, where any file averages or
-copies weights), and adaptation to new data, which want the statistics to move. Where a project only trains and never evaluates, this is a question.
+copies weights), and adaptation to new data, which want the statistics to move. Where a project only trains and never
+evaluates, this is a question.
 
 ## On real code
 206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image
@@ -141,7 +142,9 @@ def _is_called_average(name: str, ctx: Context) -> bool:
     """Whether a network is called as averages are; a teacher is one only where any file averages or copies weights."""
     if not ctx.speaks_of("averaged-model", name):
         return False
-    others = "_".join(word for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name) if word.lower() not in ("teacher", "model"))
+    others = "_".join(
+        word for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name) if word.lower() not in ("teacher", "model")
+    )
     if ctx.speaks_of("averaged-model", others):
         return True
     if any(any(ctx.method_calls(each)) for each in _AVERAGING) or any(any(ctx.trees(each)) for each in _AVERAGES):

@@ -11,8 +11,8 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
 `Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0; the windows of scipy
 (`signal.hamming`) are in `signal.windows` alone since 1.13, networkx 3.0 has no `from_numpy_matrix`, and librosa takes
 rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. By the notes of their
-releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18. Tables of
-pandas have no `append`, `iteritems`, `mad` and `lookup` since 2.0, no `applymap` and no `fillna(method=)` since 3.0;
+releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18. Tables
+of pandas have no `append`, `iteritems`, `mad` and `lookup` since 2.0, no `applymap` and no `fillna(method=)` since 3.0;
 images of nibabel raise `ExpiredDeprecationError` at `get_data()` since 5.0. A number of torch has no first element:
 `loss.data[0]` raises `IndexError` since 0.5. Imports of what is gone (`torch._six`, `sklearn.externals.joblib`, the
 `model_urls` of torchvision's networks) end the script where it begins.
@@ -33,9 +33,9 @@ Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`
 2.3), or that run with something that goes with none as late (Python 3.7, scikit-learn 0.21, numba 0.55); what scripts
 use beside imports of what only earlier releases have (`torch._six`), of which these alone are reported, and beside
 `loss.data[0]`; code for Python 2; methods of what may be no table or image, and `loss.data[0]` of what may be more than
-one number; torchtext, whose last release for the newest Python is an early one; what is imported or read in a `try`, after `hasattr` or below a test
-of a version; names that the project sets itself (`np.float = float`); packages of the project that are called like the
-library.
+one number; torchtext, whose last release for the newest Python is an early one; what is imported or read in a `try`,
+after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages of the
+project that are called like the library.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.
@@ -147,11 +147,10 @@ class RemovedApi(Rule):
         facts = ctx.facts
         by_line: dict[int, list[_Use]] = {}
         in_calls = {*facts.removed_arguments, *facts.removed_defaults, *facts.removed_positions}
-        found = [
-            (name, use)
-            for site, name in (*ctx.uses_of({*facts.removed_names, *in_calls}), *ctx.methods_of_returned())
-            for use in (_removed_in_call(site, name, ctx) if isinstance(site.node, ast.Call) else _read(site, name, ctx))
-        ]
+        found: list[tuple[str, _Use]] = []
+        for site, name in (*ctx.uses_of({*facts.removed_names, *in_calls}), *ctx.methods_of_returned()):
+            read = _removed_in_call if isinstance(site.node, ast.Call) else _read
+            found += [(name, use) for use in read(site, name, ctx)]
         found += [(name, _of_early_code(site, name, release)) for site, name, release in ctx.uses_of_old()]
         for name, use in found:
             if not ctx.excused(self, use.site, name, use.removal):

@@ -162,7 +162,7 @@ def _assigned(variable: ast.expr, site: Site) -> list[ast.Call]:
 
 
 def _is_of_a_loss(call: ast.Call) -> bool:
-    """Whether a function is called that is named as a loss, and that is told nothing of what it makes of the numbers."""
+    """Whether a function is called that is named as a loss, and is told nothing of what it makes of the numbers."""
     is_told = any(each.arg in (None, "reduce", "reduction") for each in call.keywords)
     return not is_told and bool(_NUMBER_OF.search(ast.unparse(call.func)) or _ENTROPY.search(ast.unparse(call.func)))
 

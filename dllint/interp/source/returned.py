@@ -1,4 +1,4 @@
-"""What calls of libraries return, as far as it is sure: which variables hold it, and which of its methods are called."""
+"""What calls of libraries return, as far as it is sure: what holds it, and which of its methods are called."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ class _Kinds:
         plain = {
             id(each.targets[0]): each.value for each in nodes.of(ast.Assign) if isinstance(each.targets[0], ast.Name)
         }
-        taken = {each.arg for each in nodes.of(ast.arg)} | {name for each in nodes.of(ast.Global) for name in each.names}
+        taken = {each.arg for each in nodes.of(ast.arg)} | {
+            name for each in nodes.of(ast.Global) for name in each.names
+        }
         if not stored or node.id in taken or any(id(each) not in plain for each in stored):
             return ""
         self._asked.add(node.id)
