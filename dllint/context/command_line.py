@@ -327,7 +327,8 @@ def _names_read(module: SourceModule, libraries: frozenset[str]) -> _Names:
 def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
-    What is read of libraries (`torch.cuda.seed`) is none, and neither is a method (`model.train()`). Where all options
+    What is read of libraries (`torch.cuda.seed`) is none, but for a configuration that they were given
+    (`wandb.config.epochs`), and neither is a method (`model.train()`). Where all options
     are taken out of the namespace, parameters count as well: they may be handed on by name.
     """
     takes_all = "vars" in module.words or "__dict__" in module.words
@@ -336,7 +337,7 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterato
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Attribute):
-            if isinstance(node.ctx, ast.Load) and _root(node) not in libraries:
+            if isinstance(node.ctx, ast.Load) and (_root(node) not in libraries or _last(node.value) == "config"):
                 yield node.attr, "attributes"
         elif isinstance(node, ast.Constant):
             yield from ((name, "texts") for name in (_names_in(node.value) if isinstance(node.value, str) else ()))

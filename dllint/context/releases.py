@@ -13,7 +13,7 @@ from dllint.config.companions import with_companions
 from dllint.config.versions import limits_of_commands, limits_of_file, limits_of_notebook, version_key
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
-from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
+from dllint.interp.source.clues import MAY_BE_CLUE, clues_in, numbers_read
 from dllint.interp.source.early_names import early_names
 from dllint.interp.source.gone_names import Need
 from dllint.interp.source.imported import prefixes
@@ -36,9 +36,14 @@ class Releases(Sources):
     """The versions of packages that a program runs with."""
 
     def predates_no_grad(self, site: Site) -> bool:
-        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
+        """Whether a file has `volatile=True`, for torch before 0.4, and its project does not ask for a later one.
+
+        Code that is as old and does not have it keeps what gradients need: `no_grad` took the place of `volatile`.
+        """
         assert isinstance(site.module, SourceModule)
-        return "volatile" in site.module.words or "item" in clues_in(site.module)
+        lowest = self.versions.get("torch")
+        is_later = lowest is not None and version_key(lowest) >= version_key("0.4")
+        return "volatile" in site.module.words and not is_later
 
     def runs_before(self, package: str, version: str) -> bool:
         """Whether the project says that it also runs with releases of a package before a version.
@@ -57,7 +62,30 @@ class Releases(Sources):
         Where it says nothing, or gives no upper bound, it may, unless the version needs a torch that it does not run
         with.
         """
-        limit = self.limit_of(package)
+        return self._may_run_below(self.limit_of(package), package, version)
+
+    def may_run_in_spite(self, package: str, version: str) -> bool:
+        """As `may_run_with`, by what the project says, and whatever its code does that a release refuses by itself.
+
+        For a claim about the very thing in its code that tells of an early release: an import that is gone.
+        """
+        return self._may_run_below(self._limits_in_spite.get(package), package, version)
+
+    def uses_of_old(self) -> Iterator[tuple[Site, str, str]]:
+        """What the program's file uses and a release has no more, with its name and this release (`torch 2.0`).
+
+        That are imports which tell of an early release, methods of what library calls returned, and `loss.data[0]`.
+        """
+        module, known = self.program.module, self.facts.old_imports
+        for site, name in self.uses_of({*known, *(f"{each}." for each in known)}):
+            release = known.get(name) or known.get(name.rpartition(".")[0], "")
+            if isinstance(site.node, ast.alias) and name.partition(".")[0] != "torchtext":
+                yield site, name, release
+        for node in numbers_read(module):
+            limits = self.facts.clues["item"]
+            yield from ((Site(module, node), ast.unparse(node), f"torch {limits[each]}") for each in limits)
+
+    def _may_run_below(self, limit: str | None, package: str, version: str) -> bool:
         if limit is not None and version_key(limit) <= version_key(version):
             return False
         needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
@@ -175,6 +203,11 @@ class Releases(Sources):
         return self._bounds(chain(self._limits_of_clues(), self._limits_of_names()))
 
     @cached_property
+    def _limits_in_spite(self) -> Mapping[str, str]:
+        """The limits that are told, and those of what no Python or library of a later time can read at all."""
+        return self._bounds(self._limits_of_clues(but_for="item"))
+
+    @cached_property
     def _bounds_told(self) -> Mapping[str, str]:
         """The limits that are told, and those that go with these, whatever the code says."""
         return self._bounds(())
@@ -187,10 +220,10 @@ class Releases(Sources):
         used = self._limits_told.keys() - self.versions.keys()  # notes alone name those that were used
         return with_companions(found, used, self.versions, self.facts.companions)
 
-    def _limits_of_clues(self) -> Iterator[tuple[str, str]]:
+    def _limits_of_clues(self, but_for: str = "") -> Iterator[tuple[str, str]]:
         project = self._machine.project
         modules = project.reading_each(chain(project.closure(self.program.module), self._related(MAY_BE_CLUE)))
-        for clue in {clue for module in modules for clue in clues_in(module)}:
+        for clue in {clue for module in modules for clue in clues_in(module)} - {but_for}:
             yield from self.facts.clues.get(clue, {}).items()
 
     def _limits_of_names(self) -> Iterator[tuple[str, str]]:

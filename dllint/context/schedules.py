@@ -13,6 +13,7 @@ from dllint.context.sources import Sources, receiver_of
 from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.counted_loops import is_of_few_rounds
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
 from dllint.values import Function, Instance, Value
@@ -52,6 +53,23 @@ class Schedules(Optimizers, Paths, Sources):
                 others = (event for event in steps if self._has_optimizer(event.scheduler, made.optimizer))
                 found.append(Unstepped(made, taken, next(others, None)))
         return found
+
+    def may_set_last_epoch(self) -> bool:
+        """Whether any code of the program's files may tell a scheduler the last epoch, or keeps one under that name.
+
+        `last_epoch=-1` is what it is without, and a parameter of that name is what the caller makes of it.
+        """
+        for _, tree in self.trees("last_epoch"):
+            nodes = nodes_of(tree)
+            given = (each.value for each in nodes.of(ast.keyword) if each.arg == "last_epoch")
+            held: list[ast.Name | ast.Attribute] = list(nodes.names.get("last_epoch", ()))
+            held += nodes.attributes.get("last_epoch", ())
+            texts = (each.value for each in nodes.of(ast.Constant))
+            if any(ast.unparse(each) != "-1" for each in given) or "last_epoch" in texts:
+                return True
+            if any(isinstance(each.ctx, ast.Store) for each in held):
+                return True
+        return False
 
     def is_constant_schedule(self, scheduler: Value) -> bool:
         """Whether the factor of each rate is a constant as it is written: `LambdaLR(optimizer, lambda step: 1)`.

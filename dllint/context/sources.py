@@ -13,6 +13,7 @@ from dllint.interp.source.imported import dotted_name, dotted_uses, imported_nam
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.positions import ancestors, enclosing_definition, is_never_reached
+from dllint.interp.source.returned import methods_of_returned
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
 from dllint.interp.source.trials import is_tried_out
@@ -131,6 +132,17 @@ class Sources(ProgramView):
                 site = Site(module, node)
                 if not is_never_reached(site):
                     yield site, dotted
+
+    def methods_of_returned(self) -> Iterator[tuple[Site, str]]:
+        """Where the program's file calls a method of what a library call returned, by a dotted name.
+
+        `pandas.DataFrame().append` is one, whether a variable holds the table or not. What runs only if it works is
+        left out, as by `uses_of`.
+        """
+        module = self.program.module
+        for call, name in methods_of_returned(module, self.facts.returned):
+            if not is_never_reached(Site(module, call)):
+                yield Site(module, call), name
 
     def discarded(self) -> Iterator[tuple[Site, str]]:
         """The calls and attributes of the program's file that stand as statements: nobody gets what they give.

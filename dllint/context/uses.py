@@ -17,7 +17,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.interp.source.trees import walk
 from dllint.sites import Site
-from dllint.values import Value
+from dllint.values import Symbol, Value
 
 _MAX_HOPS = 3  # from a variable to the next that is computed from it
 _MAX_SOURCES = 2000
@@ -86,8 +86,15 @@ class Uses(ProgramView):
 
     @cached_property
     def _behind_losses(self) -> frozenset[int]:
-        losses = [event.loss for event in self.all_of(Backward) if event.loss is not None]
-        return frozenset(id(source) for loss in losses for source in graph.sources(loss, _MAX_SOURCES))
+        pending = [event.loss for event in self.all_of(Backward) if event.loss is not None]
+        found: set[int] = set()
+        for loss in pending:  # which grows meanwhile
+            for source in graph.sources(loss, _MAX_SOURCES):
+                returned = self._machine.forwards.get(source) if isinstance(source, Symbol) else None
+                if returned is not None and id(returned) not in found:  # of a module that computes losses
+                    pending.append(returned)
+                found.add(id(source))
+        return frozenset(found)
 
     def assumed_use(self, value: Value, what: str) -> Assumptions:
         """What a claim about a value assumes if nobody reads the value here: that somebody does."""

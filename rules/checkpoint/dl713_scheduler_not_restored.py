@@ -100,7 +100,7 @@ def told_the_epoch(scheduler: Instance, found: Continuation, ctx: Context) -> bo
     last = scheduler.arguments.keywords.get("last_epoch")
     if last is not None and ctx.constant(last) != -1:
         return True
-    return any(ctx.trees("last_epoch")) or any(event.arguments.all() for event in _own_steps(scheduler, ctx))
+    return ctx.may_set_last_epoch() or any(event.arguments.all() for event in _own_steps(scheduler, ctx))
 
 
 def made_up_for(scheduler: Instance, found: Continuation, ctx: Context) -> bool:

@@ -41,8 +41,9 @@ the statistics of the new data can also help (.993 instead of .822), so decide w
 Networks that are not known to have batch norms; those of which other parts are unfrozen again that may hold them, or
 whose parameters are chosen by a condition that may leave out the norms; norms alone, of layers that are trained, as
 many networks for segmentation have them; classes with a `train` of their own, and code that puts norms into evaluation
-mode one by one, or the network in a `forward`; copies that follow another network, and adaptation to new data, which
-want the statistics to move. Where a project only trains and never evaluates, this is a question.
+mode one by one, or the network in a `forward`; copies that follow another network (teachers, where any file averages or
+copies weights), and adaptation to new data, which want the statistics to move. Where a project only trains and never
+evaluates, this is a question.
 
 ## On real code
 206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image
@@ -72,6 +73,9 @@ from dllint.api import (
 
 _NORMS = frozenset(f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"))
 
+_AVERAGING = ("copy_", "mul_", "lerp_", "deepcopy")  # how a teacher follows its student
+_AVERAGES = ("ema", "EMA", "AveragedModel", "deepcopy")
+
 # ------------------------------------------------------------------------------------------------- excuses
 
 
@@ -94,7 +98,8 @@ def is_unfrozen(freeze: AttributeAssigned, frozen: Value, event: ModelForward, c
 
 def has_its_own_train(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
     """the class of the network, or of one that it is a part of, has a `train` of its own"""
-    owners = [*ctx.objects(event.model), frozen, *(frame.receiver for frame in event.frame.stack() if frame.receiver)]
+    around = (frame.receiver for frame in event.frame.stack() if frame.receiver)
+    owners = [*ctx.objects(event.model), frozen, *(each for each in around if ctx.is_module(each))]
     return any(ctx.member(owner, "train") is not None for owner in owners)
 
 
@@ -124,14 +129,28 @@ def _is_before_each_call(site: Site, name: str, ctx: Context) -> bool:
 
 def wants_to_adapt(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
     """it is a copy that follows another network, or adapts to new data on purpose"""
-    name = ctx.name_of(frozen)
     functions = [frame.function for frame in (*freeze.frame.stack(), *event.frame.stack())]
-    if ctx.speaks_of("averaged-model", name) or ctx.speaks_of("sampled-evaluation", *functions):
+    if _is_called_average(ctx.name_of(frozen), ctx) or ctx.speaks_of("sampled-evaluation", *functions):
         return True
     if any(ctx.is_part(each.target, frozen) for each in ctx.all_of(ParametersUpdated)):
         return True
     written = (each for each in ctx.all_of(AttributeAssigned) if each.attribute == "data")
     return any(ctx.is_same(module, frozen) for each in written for module in ctx.modules_switched(each))
+
+
+def _is_called_average(name: str, ctx: Context) -> bool:
+    """Whether a network is called as averages are; a teacher is one only where any file averages or copies weights."""
+    if not ctx.speaks_of("averaged-model", name):
+        return False
+    others = "_".join(
+        word for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name) if word.lower() not in ("teacher", "model")
+    )
+    if ctx.speaks_of("averaged-model", others):
+        return True
+    if any(any(ctx.method_calls(each)) for each in _AVERAGING) or any(any(ctx.trees(each)) for each in _AVERAGES):
+        return True
+    loads = (site.node for site in ctx.method_calls("load_state_dict") if isinstance(site.node, ast.Call))
+    return any("state_dict()" in ast.unparse(each) for call in loads for each in call.args)
 
 
 def belongs_to_trained_layers(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:

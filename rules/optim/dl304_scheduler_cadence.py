@@ -241,7 +241,8 @@ def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context)
     if not isinstance(number, int) or number < _FEW_EPOCHS:
         return False
     if ctx.class_name(scheduler) in _FRACTIONS:
-        marks = [ctx.constant(mark) for mark in (horizon.items if isinstance(horizon, Items) else (horizon,))]
+        given = horizon.default if isinstance(horizon, Setting) else horizon
+        marks = [ctx.constant(mark) for mark in (given.items if isinstance(given, Items) else (given,))]
         known = [mark for mark in marks if isinstance(mark, int)]
         return bool(known) and len(known) == len(marks) and max(known) <= number
     return bool(ctx.constant(horizon) == number)

@@ -11,7 +11,11 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
 `Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0; the windows of scipy
 (`signal.hamming`) are in `signal.windows` alone since 1.13, networkx 3.0 has no `from_numpy_matrix`, and librosa takes
 rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. By the notes of their
-releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18.
+releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18. Tables
+of pandas have no `append`, `iteritems`, `mad` and `lookup` since 2.0, no `applymap` and no `fillna(method=)` since 3.0;
+images of nibabel raise `ExpiredDeprecationError` at `get_data()` since 5.0. A number of torch has no first element:
+`loss.data[0]` raises `IndexError` since 0.5. Imports of what is gone (`torch._six`, `sklearn.externals.joblib`, the
+`model_urls` of torchvision's networks) end the script where it begins.
 
 ## Bad
     import numpy as np
@@ -26,12 +30,13 @@ releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-i
 ## Not reported
 Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of conda,
 "PyTorch 1.11" in the README, what a notebook installs), or below the torch that this release needs (numpy 2 needs torch
-2.3), or that run with something that goes with none as late (Python 3.7, scikit-learn 0.21, numba 0.55); scripts that
-import what only earlier releases have (`torch._six`, `sklearn.externals.joblib`); code for Python 2, or for torch
-before 0.5 (`loss.data[0]`), or beside such code; what is imported or read in a `try`, after `hasattr` or below a test
-of a version; names that the project sets itself (`np.float = float`); packages of the project that are called like the
-library. As a question only: code that still uses what an earlier release of the same library has taken away, and of
-which no rule tells.
+2.3), or that run with something that goes with none as late (Python 3.7, scikit-learn 0.21, numba 0.55); what scripts
+use beside imports of what only earlier releases have (`torch._six`), of which these alone are reported, and beside
+`loss.data[0]`; code for Python 2; methods of what may be no table or image, and `loss.data[0]` of what may be more than
+one number; torchtext, whose last release for the newest Python is an early one; what is imported or read in a `try`,
+after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages of the
+project that are called like the library. As a question only: code that still uses what an earlier release of the same
+library has taken away, and of which no rule tells.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.
@@ -67,8 +72,9 @@ from dllint.api import (
 
 _PACKAGES = (
     *("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning", "scipy"),
-    *("sklearn", "skimage", "networkx", "librosa"),
+    *("sklearn", "skimage", "networkx", "librosa", "nibabel", "pandas", "huggingface_hub"),
 )
+_RAISED = {"nibabel": "ExpiredDeprecationError"}
 _WORDS = (
     *("float", "int", "object", "str", "complex", "unicode", "typeDict", "Inf", "Infinity", "infty", "PINF", "NINF"),
     *("NaN", "NAN", "float_", "complex_", "unicode_", "string_", "int0", "bool8", "object0", "product", "cumproduct"),
@@ -85,7 +91,12 @@ _WORDS = (
     *("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage"),
     *("AdamW", "verbose", "load", "tokenizer", "TrainingArguments", "pytorch_lightning"),
     *("scipy", "networkx", "librosa", "plot_confusion_matrix", "plot_roc_curve", "plot_precision_recall_curve"),
-    *("compare_mse", "compare_nrmse", "compare_psnr", "compare_ssim"),
+    *("compare_mse", "compare_nrmse", "compare_psnr", "compare_ssim", "get_data", "applymap", "iteritems", "mad"),
+    *("append", "lookup", "fillna", "line_terminator", "error_bad_lines", "squeeze", "delim_whitespace", "data"),
+    *("_six", "_utils", "legacy", "gradcheck", "linear", "collate", "model_urls", "base", "decorators", "core"),
+    *("loggers", "metrics", "overrides", "plugins", "profiler", "distributed", "ffi", "utils", "HfFolder"),
+    *("Repository", "cross_validation", "grid_search", "learning_curve", "externals"),
+    *("ConstantLRSchedule", "WarmupConstantSchedule", "WarmupCosineSchedule", "WarmupLinearSchedule"),
 )
 
 
@@ -94,7 +105,15 @@ _WORDS = (
 
 def runs_with_earlier(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
     """the project stays below the version that has removed it, or below the torch that this one needs"""
+    if isinstance(site.node, ast.Subscript) or _early_release(name, ctx):
+        return not ctx.may_run_in_spite(removal.package, removal.version)
     return not ctx.may_run_with(removal.package, removal.version)
+
+
+def _early_release(name: str, ctx: Context) -> str:
+    """The release that has no more what tells of an early one where it is imported, or its module."""
+    known = ctx.facts.old_imports
+    return known.get(name) or known.get(name.rpartition(".")[0], "")
 
 
 def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
@@ -129,10 +148,14 @@ class RemovedApi(Rule):
         facts = ctx.facts
         by_line: dict[int, list[_Use]] = {}
         in_calls = {*facts.removed_arguments, *facts.removed_defaults, *facts.removed_positions}
-        for site, name in ctx.uses_of({*facts.removed_names, *in_calls}):
-            for use in _removed_in_call(site, name, ctx) if isinstance(site.node, ast.Call) else _read(site, name, ctx):
-                if not ctx.excused(self, use.site, name, use.removal):
-                    by_line.setdefault(use.site.line, []).append(use)
+        found: list[tuple[str, _Use]] = []
+        for site, name in (*ctx.uses_of({*facts.removed_names, *in_calls}), *ctx.methods_of_returned()):
+            read = _removed_in_call if isinstance(site.node, ast.Call) else _read
+            found += [(name, use) for use in read(site, name, ctx)]
+        found += [(name, _of_early_code(site, name, release)) for site, name, release in ctx.uses_of_old()]
+        for name, use in found:
+            if not ctx.excused(self, use.site, name, use.removal):
+                by_line.setdefault(use.site.line, []).append(use)
         for uses in by_line.values():
             yield self._report(uses, ctx)
 
@@ -143,8 +166,9 @@ class RemovedApi(Rule):
         first, *others = dict.fromkeys(use.what for use in same)
         what = f"{first} and {len(others)} more" if others else first
         is_name = not isinstance(site.node, ast.Call | ast.keyword)
-        raised = "ImportError" if isinstance(site.node, ast.alias) else "AttributeError" if is_name else "TypeError"
         package = removal.package
+        raised = "ImportError" if isinstance(site.node, ast.alias) else "AttributeError" if is_name else "TypeError"
+        raised = "IndexError" if isinstance(site.node, ast.Subscript) else _RAISED.get(package, raised)
         instead = " and ".join(dict.fromkeys(f"`{use.removal.instead}`" for use in uses if use.removal.instead))
         return ctx.finding(
             self,
@@ -183,12 +207,17 @@ def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
     call = site.node
     assert isinstance(call, ast.Call)
     family = f"{name.rpartition('.')[0]}."
+    if name in ctx.facts.removed_names and "()" in name:
+        method = Site(site.module, call.func)
+        yield _Use(method, f"`{name.replace('()', '')}`", ctx.facts.removed_names[name], Edits())
     removed = {**ctx.facts.removed_arguments.get(family, {}), **ctx.facts.removed_arguments.get(name, {})}
     for keyword in call.keywords:
         removal = removed.get(keyword.arg or "")
         if removal is not None:
             what = f"the argument `{keyword.arg}` of `{name.rpartition('.')[2]}`"
-            yield _Use(Site(site.module, keyword), what, removal, _call_without(site, keyword, removal))
+            is_method = "()" in name and not removal.instead  # what it was told has to be done in another way
+            edits = Edits() if is_method else _call_without(site, keyword, removal)
+            yield _Use(Site(site.module, keyword), what, removal, edits)
     removal = ctx.facts.removed_defaults.get(name)
     is_short = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
     if removal is not None and is_short:
@@ -213,6 +242,13 @@ def _too_many(site: Site, call: ast.Call, removal: Removal, ctx: Context) -> Ite
     what = f"passing `{called[0]}` of `{ctx.source_of(Site(site.module, call.func))}` by position"
     instead = Removal(removal.package, removal.version, f"{called[0]}=...")
     yield _Use(site, what, instead, together(*named))
+
+
+def _of_early_code(site: Site, name: str, release: str) -> _Use:
+    package, _, version = release.partition(" ")
+    instead = f"{name.removesuffix('.data[0]')}.item()" if isinstance(site.node, ast.Subscript) else ""
+    edits = replace_range(site, instead) if instead else Edits()
+    return _Use(site, f"`{name}`", Removal(package, version, instead), edits)
 
 
 def _written(site: Site, name: str, ctx: Context) -> str:

@@ -124,3 +124,31 @@ def test_a_folder_without_an_init_file_is_no_library() -> None:
     assert codes("import torch\nfrom libs import options\nfit(options.args.rate, options.args.val)\n", files) == [
         "DL841"
     ]
+
+
+@pytest.mark.parametrize(
+    ("use", "files", "expected"),
+    [
+        ("def eval(model):\n    return model.eval()\n\neval(3)", {}, ["DL846"]),
+        ("from tools.scores import eval\n\neval(3)", {"tools/scores.py": "def eval(model): ..."}, ["DL846"]),
+        ("class Runner:\n    def eval(self): ...", {}, ["DL846"]),
+        ("class Runner:\n    def eval(self, text):\n        return eval(text)", {}, ["DL841"]),
+        ("print(eval('3'))", {}, ["DL841"]),
+        ("print(eval)\nexec('3')", {}, ["DL841"]),
+    ],
+    ids=["own", "imported", "method", "within-a-method", "builtin", "other-builtin"],
+)
+def test_a_function_of_the_project_that_is_called_eval_runs_no_texts(
+    use: str, files: dict[str, str], expected: list[str]
+) -> None:
+    """`eval(model)` of the project's own reads no options; the builtin may read all of them."""
+    assert codes(f"{use}\n{SCRIPT}", {"tools/options.py": OPTIONS, "tools/__init__.py": "", **files}) == expected
+
+
+@pytest.mark.parametrize("given", ["vars(args)", "args"])
+def test_options_are_read_out_of_a_configuration_that_a_library_was_given(given: str) -> None:
+    """`wandb.init(config=vars(args))` keeps all options, and `wandb.config.val` reads one of them."""
+    source = f"import wandb\nfrom tools.options import parse\nargs = parse()\nwandb.init(config={given})\n"
+    files = {"tools/options.py": OPTIONS, "tools/__init__.py": ""}
+    assert "DL846" in codes(f"{source}print(args.rate)\n", files)
+    assert codes(f"{source}print(args.rate, wandb.config.val)\n", files) == ["DL841"]

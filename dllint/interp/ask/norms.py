@@ -78,7 +78,9 @@ def has_batch_norm(machine: Machine, value: Value, depth: int = 0) -> bool:
 def _has_one(machine: Machine, value: Value, depth: int) -> bool:
     if isinstance(value, Items | Table):
         return any(has_batch_norm(machine, item, depth + 1) for item in value.contents.values())
-    if isinstance(value, Symbol):  # the layers of a network, or the first of them
+    if isinstance(value, Symbol):  # a part of a library's network, its layers, or the first of them
+        if value.name == "attribute" and isinstance(value.inputs[0], Instance):
+            return machine.facts.has_batch_norms(f"{value.inputs[0].library_name}.{value.detail}")
         taken = (each for each in sources(value, _MAX_SOURCES) if isinstance(each, Symbol) and each.inputs)
         return any(each.name == "children" and has_batch_norm(machine, each.inputs[0], depth + 1) for each in taken)
     if not isinstance(value, Instance):

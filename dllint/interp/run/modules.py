@@ -52,6 +52,9 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
     return result
 
 
+_WRITTEN_OUT = frozenset(("log", "sigmoid"))
+
+
 def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
     """Call a module, or what is one of several modules; its ``forward`` is interpreted on demand.
 
@@ -97,11 +100,13 @@ def _run_losses(machine: Machine, model: Instance, cls: Class, result: Symbol) -
 
 
 def computes_loss(machine: Machine, cls: Class) -> bool:
-    """Whether the source of a class, or of one it derives from, names a loss function."""
+    """Whether the source of a class, or of one it derives from, names a loss function, or has one that is written out:
+    the logarithm of a sigmoid."""
     for ancestor in cls.lineage:
         known = machine.loss_classes.get(ancestor.node)
         if known is None:
-            known = not machine.facts.loss_words.isdisjoint(ancestor.module.words_in(ancestor.node))
+            words = ancestor.module.words_in(ancestor.node)
+            known = words >= _WRITTEN_OUT or not machine.facts.loss_words.isdisjoint(words)
             machine.loss_classes[ancestor.node] = known
         if known:
             return True

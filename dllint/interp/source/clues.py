@@ -11,6 +11,8 @@ from dllint.interp.source.imported import dotted_uses
 from dllint.interp.source.module import OF_PYTHON_2, SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.patterns import AnyOf
+from dllint.interp.source.positions import enclosing_definition
+from dllint.sites import Site
 
 _OF_EARLY_TORCHTEXT = (  # in `torchtext.data`
     *("BucketIterator", "Dataset", "Example", "Field", "Iterator", "LabelField", "TabularDataset"),
@@ -42,6 +44,8 @@ _OF_EARLY_SCIPY = frozenset(
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(?:True|False)\b")
 _TENSORFLOW = re.compile(r"(?m)^[ \t]*import tensorflow as tf\b")
 _COMPATIBLE = re.compile(r"tensorflow\.compat|tf\.compat|disable_v2_behavior|tf\.__version__")
+_ENTROPY = re.compile(r"cross_entropy|nll", re.IGNORECASE)
+_OF_TORCH = ("F.", "nn.functional.", "torch.nn.functional.")
 _NUMBER_OF = re.compile(r"loss|cost|err|criterion", re.IGNORECASE)
 
 
@@ -125,6 +129,49 @@ def _sets_hparams(cls: ast.ClassDef) -> bool:
         return False
     targets = (target for each in nodes_of(cls).of(ast.Assign) for target in each.targets)
     return any(ast.unparse(target) == "self.hparams" for target in targets)
+
+
+def numbers_read(module: SourceModule) -> Iterator[ast.Subscript]:
+    """Where a file reads by an index what is certainly one number: ``loss.data[0]`` of what a loss function returned.
+
+    That is what goes backward, or what a function of torch returns that is not told to keep a number for each sample.
+    """
+    if "item" not in clues_in(module):
+        return
+    for node in nodes_of(module.tree).of(ast.Subscript):
+        if _is_number_read(node) and isinstance(node.value, ast.Attribute):
+            made = _assigned(node.value.value, Site(module, node))
+            if made and all(_is_of_a_loss(each) for each in made):
+                goes_backward = _goes_backward(node.value.value, Site(module, node))
+                if goes_backward or all(ast.unparse(each.func).startswith(_OF_TORCH) for each in made):
+                    yield node
+
+
+def _assigned(variable: ast.expr, site: Site) -> list[ast.Call]:
+    """The calls whose results a function assigns to a variable, if it assigns nothing else to it."""
+    scope, name = enclosing_definition(site) or site.module.tree, ast.unparse(variable)
+    nodes = nodes_of(scope)
+    added = (each.target for each in nodes.of(ast.AugAssign, ast.AnnAssign))
+    assigned = [(target, each.value) for each in nodes.of(ast.Assign) for target in each.targets]
+    unpacked = (inner for target, _ in assigned if not isinstance(target, ast.Name) for inner in ast.walk(target))
+    if name.partition(".")[0] != name or any(ast.unparse(each) == name for each in (*added, *unpacked)):
+        return []
+    values = [value for target, value in assigned if ast.unparse(target) == name]
+    calls = [value for value in values if isinstance(value, ast.Call)]
+    return calls if len(calls) == len(values) else []
+
+
+def _is_of_a_loss(call: ast.Call) -> bool:
+    """Whether a function is called that is named as a loss, and is told nothing of what it makes of the numbers."""
+    is_told = any(each.arg in (None, "reduce", "reduction") for each in call.keywords)
+    return not is_told and bool(_NUMBER_OF.search(ast.unparse(call.func)) or _ENTROPY.search(ast.unparse(call.func)))
+
+
+def _goes_backward(variable: ast.expr, site: Site) -> bool:
+    name = ast.unparse(variable)
+    calls = nodes_of(enclosing_definition(site) or site.module.tree).of(ast.Call)
+    sent = (call.func for call in calls if isinstance(call.func, ast.Attribute) and not call.args)
+    return any(each.attr == "backward" and ast.unparse(each.value) == name for each in sent)
 
 
 def _is_number_read(node: ast.Subscript) -> bool:

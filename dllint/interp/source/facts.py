@@ -106,6 +106,7 @@ class Facts:
         self.transforms: dict[str, set[str]] = {}
         self.constants: dict[str, tuple[float, ...]] = {}
         self.removed_names: dict[str, Removal] = {}
+        self.returned: dict[str, str] = {}
         self.removed_arguments: dict[str, dict[str, Removal]] = {}
         self.removed_defaults: dict[str, Removal] = {}
         self.removed_positions: dict[str, Removal] = {}
@@ -205,6 +206,7 @@ class Facts:
         self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
         positions = removed.get("positional", {})
         self.removed_positions.update((name, Removal.read(text)) for name, text in positions.items())
+        self.returned.update(removed.get("returned", {}))
         self.needed_releases.update(removed.get("needs", {}))
         self.clues.update(removed.get("clues", {}))
         self.companions.update(table.get("companions", {}))
@@ -296,8 +298,8 @@ class Facts:
         return any(each.match(name) for each in self.classifiers)
 
     def has_batch_norms(self, name: str) -> bool:
-        """Whether the models that a call of this name makes have batch norms; where it takes the name of a network,
-        that follows after a colon."""
+        """Whether the models that a call of this name makes have batch norms, or what they have under a name
+        (``torchvision.models.resnet18.layer1``); where it takes the name of a network, that follows after a colon."""
         return any(each.fullmatch(name) for each in self._with_batch_norms)
 
     def draws_from(self, name: str) -> str:

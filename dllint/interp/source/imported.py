@@ -65,9 +65,7 @@ def dotted_uses(tree: ast.Module) -> tuple[tuple[ast.expr | ast.alias, str], ...
     What is read only if it is there (in a ``try``, after ``hasattr``, below a test of a version) is left out.
     """
     imported = imported_names(tree)
-    nodes = nodes_of(tree)
-    tests = (node for node in nodes.of(ast.If, ast.IfExp) if _asks_what_there_is(node.test))
-    guarded = {id(inner) for node in (*nodes.of(ast.Try), *tests) for inner in walk(node)}
+    nodes, guarded = nodes_of(tree), guarded_nodes(tree)
     uses: list[tuple[ast.expr | ast.alias, str]] = []
     for node in nodes.of(ast.ImportFrom):
         known = (alias for alias in node.names if not node.level and imported.get(alias.asname or alias.name))
@@ -75,6 +73,14 @@ def dotted_uses(tree: ast.Module) -> tuple[tuple[ast.expr | ast.alias, str], ...
     named = ((node, dotted_name(node, imported)) for node in nodes.of(ast.Attribute, ast.Call))
     uses.extend((node, dotted) for node, dotted in named if dotted and id(node) not in guarded)
     return tuple(sorted(uses, key=_position))
+
+
+@lru_cache(maxsize=8)  # as above
+def guarded_nodes(tree: ast.Module) -> frozenset[int]:
+    """What runs only if it works, by `id`: in a ``try``, after ``hasattr``, below a test of a version."""
+    nodes = nodes_of(tree)
+    tests = (node for node in nodes.of(ast.If, ast.IfExp) if _asks_what_there_is(node.test))
+    return frozenset(id(inner) for node in (*nodes.of(ast.Try), *tests) for inner in walk(node))
 
 
 def _position(use: tuple[ast.expr | ast.alias, str]) -> tuple[int, ...]:
