@@ -10,7 +10,9 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
 `TrainingArguments` since 4.51, `gpus` of Lightning's `Trainer` since 2.0, `load_metric` since datasets 3.0,
 `Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0; the windows of scipy
 (`signal.hamming`) are in `signal.windows` alone since 1.13, networkx 3.0 has no `from_numpy_matrix`, and librosa takes
-rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. By the notes of their
+rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. The archives of the
+releases tell the rest: albumentations has no `Cutout` since 1.4, mne no `psd_welch` since 1.3, the canvas of
+matplotlib no `tostring_rgb` since 3.10, and the word vectors of gensim no `vocab` since 4.0. By the notes of their
 releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18.
 
 ## Bad
@@ -58,6 +60,7 @@ from dllint.api import (
     Removal,
     Rule,
     Site,
+    nodes_of,
     remove_argument,
     replace_range,
     set_argument,
@@ -66,7 +69,7 @@ from dllint.api import (
 
 _PACKAGES = (
     *("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning", "scipy"),
-    *("sklearn", "skimage", "networkx", "librosa"),
+    *("sklearn", "skimage", "networkx", "librosa", "albumentations", "mne", "gensim", "matplotlib"),
 )
 _WORDS = (
     *("float", "int", "object", "str", "complex", "unicode", "typeDict", "Inf", "Infinity", "infty", "PINF", "NINF"),
@@ -84,6 +87,7 @@ _WORDS = (
     *("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage"),
     *("AdamW", "verbose", "load", "tokenizer", "TrainingArguments", "pytorch_lightning"),
     *("scipy", "networkx", "librosa", "plot_confusion_matrix", "plot_roc_curve", "plot_precision_recall_curve"),
+    *("albumentations", "mne", "gensim", "tostring_rgb"),
     *("compare_mse", "compare_nrmse", "compare_psnr", "compare_ssim"),
 )
 
@@ -132,6 +136,9 @@ class RemovedApi(Rule):
             for use in _removed_in_call(site, name, ctx) if isinstance(site.node, ast.Call) else _read(site, name, ctx):
                 if not ctx.excused(self, use.site, name, use.removal):
                     by_line.setdefault(use.site.line, []).append(use)
+        for use, name in _attributes(ctx):
+            if not ctx.excused(self, use.site, name, use.removal):
+                by_line.setdefault(use.site.line, []).append(use)
         for uses in by_line.values():
             yield self._report(uses, ctx)
 
@@ -175,6 +182,31 @@ def _read(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
     removal = ctx.facts.removed_names.get(name)
     if removal is not None:
         yield _Use(site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx))
+
+
+def _attributes(ctx: Context) -> Iterator[tuple[_Use, str]]:
+    """The attributes that objects of a library have no more, by their names: the file imports the library, and calls
+    the object so, or makes it, that there is no doubt what it is."""
+    module = ctx.program.module
+    for ending, removal in ctx.facts.removed_attributes.items():
+        owner, _, name = ending.rpartition(".")
+        if name not in module.words or not ctx.imports(removal.package):
+            continue
+        for node in nodes_of(module.tree).attributes.get(name, ()):
+            site = Site(module, node)
+            is_asked = f"hasattr({ast.unparse(node.value)}" in module.source.text
+            if isinstance(node.ctx, ast.Load) and _is_of(node.value, owner, site, ctx) and not is_asked:
+                if not ctx.is_caught(site, "AttributeError"):
+                    yield _Use(site, f"`{ctx.source_of(site)}`", removal, Edits()), name
+
+
+def _is_of(owner: ast.expr, ending: str, site: Site, ctx: Context) -> bool:
+    """Whether something is called ``wv``, or was made by ``load_word2vec_format()``."""
+    if not ending.endswith("()"):
+        return ast.unparse(owner).rpartition(".")[2] == ending
+    made = ctx.bound_to(owner.id, site) if isinstance(owner, ast.Name) else owner
+    function = made.func if isinstance(made, ast.Call) else None
+    return isinstance(function, ast.Attribute) and function.attr == ending[:-2]
 
 
 def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
