@@ -136,7 +136,7 @@ class RemovedApi(Rule):
             for use in _removed_in_call(site, name, ctx) if isinstance(site.node, ast.Call) else _read(site, name, ctx):
                 if not ctx.excused(self, use.site, name, use.removal):
                     by_line.setdefault(use.site.line, []).append(use)
-        for use, name in _attributes(ctx):
+        for use, name in _gone_attributes(ctx):
             if not ctx.excused(self, use.site, name, use.removal):
                 by_line.setdefault(use.site.line, []).append(use)
         for uses in by_line.values():
@@ -184,7 +184,7 @@ def _read(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
         yield _Use(site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx))
 
 
-def _attributes(ctx: Context) -> Iterator[tuple[_Use, str]]:
+def _gone_attributes(ctx: Context) -> Iterator[tuple[_Use, str]]:
     """The attributes that objects of a library have no more, by their names: the file imports the library, and calls
     the object so, or makes it, that there is no doubt what it is."""
     module = ctx.program.module
