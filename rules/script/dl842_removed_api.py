@@ -195,9 +195,9 @@ def _gone_attributes(ctx: Context) -> Iterator[tuple[_Use, str]]:
         for node in nodes_of(module.tree).attributes.get(name, ()):
             site = Site(module, node)
             is_asked = f"hasattr({ast.unparse(node.value)}" in module.source.text
-            if isinstance(node.ctx, ast.Load) and _is_of(node.value, owner, site, ctx) and not is_asked:
-                if not ctx.is_caught(site, "AttributeError"):
-                    yield _Use(site, f"`{ctx.source_of(site)}`", removal, Edits()), name
+            is_read = isinstance(node.ctx, ast.Load) and not is_asked and not ctx.is_caught(site, "AttributeError")
+            if is_read and _is_of(node.value, owner, site, ctx):
+                yield _Use(site, f"`{ctx.source_of(site)}`", removal, Edits()), name
 
 
 def _is_of(owner: ast.expr, ending: str, site: Site, ctx: Context) -> bool:

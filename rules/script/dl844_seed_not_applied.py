@@ -22,8 +22,9 @@ runs); with numpy seeded, none.
     train_set, val_set = Subset(dataset, indices[:800]), Subset(dataset, indices[800:])
 
 ## Not reported
-Scripts that seed nothing; single numbers, but for those in tables of vectors that weights start from; draws that decide about nothing that is trained (a port, a name, a sample to look at); draws
-in worker processes, which torch seeds; code with a seeding function of a library that is not known.
+Scripts that seed nothing; single numbers, but for those in tables of vectors that weights start from; draws that decide
+about nothing that is trained (a port, a name, a sample to look at); draws in worker processes, which torch seeds; code
+with a seeding function of a library that is not known.
 
 ## On real code
 276 public repositories: 1 finding, true: the order of the training images, where torch alone is seeded.

@@ -25,9 +25,7 @@ class Net(nn.Module):
 FITS = "from elsewhere import fit\n\nif __name__ == '__main__':\n    fit()\n"
 
 
-def found(
-    codes: str, source: str, files: Mapping[str, str] | None = None, *, explicit: bool = False
-) -> list[Finding]:
+def found(codes: str, source: str, files: Mapping[str, str] | None = None, *, explicit: bool = False) -> list[Finding]:
     """What some rules, named with blanks between them, find in a project of ``main.py`` and other files.
 
     With ``explicit`` their pedantic variants, too.

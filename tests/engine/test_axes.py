@@ -76,7 +76,8 @@ def body(code: str) -> str:
 
 @pytest.mark.parametrize("code", MIXED)
 def test_views_that_mix(code: str) -> None:
-    assert [each.code for each in found("DL821", explicit=True, source=f"{HEAD}{body(code)}        return y\n")] == ["DL821"]
+    mixed = found("DL821", f"{HEAD}{body(code)}        return y\n", explicit=True)
+    assert [each.code for each in mixed] == ["DL821"]
 
 
 @pytest.mark.parametrize("code", KEPT)
