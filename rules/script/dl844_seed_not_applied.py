@@ -60,7 +60,7 @@ _NUMBERS = {
     ),
     **dict.fromkeys(("random.uniform", "random.gauss", "random.random"), "random"),
 }
-_OF_WEIGHTS = re.compile(r"(?i)emb|weight|vector|glove|w2v")  # names of tables with a row for each word
+_OF_WEIGHTS = re.compile(r"(?i)emb|vector|glove|w2v")  # names of tables with a row for each word
 _SEEDS = {"numpy.random.seed": "numpy.random", "random.seed": "random"}
 _SEEDING = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed")
 
