@@ -186,6 +186,11 @@ class TestVersions:
                 {"numpy": "1.21.0.1", "python": "3.9.0.1", "torch": "1.8.0.1"},
             ),
             ("README.md", "pip install vit-pytorch==0.20.3 numpy\n", {}),
+            (
+                "README.md",
+                "- albumentations: 0.1.8\n- [gensim 3.2](https://radimrehurek.com)\n",
+                {"albumentations": "0.1.8.1", "gensim": "3.2.0.1"},
+            ),
             ("INSTALLING.md", "    pip install datasets==1.5.0 'numpy<2'\n", {"datasets": "1.5.0.1", "numpy": "2"}),
             ("docs/setup.md", "conda create --name x \\\n  python=3.6\n", {"python": "3.7"}),
             ("a/b/notes.md", "conda install pytorch==1.6.0 -c pytorch\n", {"torch": "1.6.0.1"}),

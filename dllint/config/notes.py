@@ -18,7 +18,8 @@ _MOST = 20  # notes in one folder
 _OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|conduct|security", re.IGNORECASE)
 _NAMES = (
     r"python|pytorch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml|transformers|pytorch[- ]lightning"
-    r"|tensorflow(?:-gpu)?|scikit-learn|sklearn|pandas|numba|librosa|networkx|cuda(?:[- ]?toolkit)?"
+    r"|tensorflow(?:-gpu)?|scikit-learn|sklearn|pandas|numba|librosa|networkx|albumentations|mne|gensim|matplotlib"
+    r"|cuda(?:[- ]?toolkit)?"
 )
 _BETWEEN = r"[\s:|*`(]{0,40}"  # bounded, as a note may be anything: a table of spaces, a line of 100,000 words
 _IN_PROSE = re.compile(

@@ -71,7 +71,9 @@ class CommandLine(Sources):
         """
         if where is self.program.module:
             read = self._read_by_sharing(where)
-            return read is None or any(each.have(name) for each in read.values())
+            return read is None or any(
+                names.have(name) and not self._reads_as_a_script(module, name) for module, names in read.items()
+            )
         sharing = self._sharing(where)
         read = self._read_anywhere if sharing is not None else None
         return (
@@ -82,6 +84,17 @@ class CommandLine(Sources):
                 for module, names in read.items()
             )
         )
+
+    def _reads_as_a_script(self, module: SourceModule, name: str) -> bool:
+        """Whether a file has a name only where it is run itself, which it is not where the program imports it."""
+        main = self.program.module
+        if module is main or module not in self._files or main in self._machine.project.closure(module):
+            return False
+        with self._machine.project.reading(module):
+            others = [each for each in module.tree.body if not is_main_guard(each)]
+            if len(others) == len(module.tree.body):
+                return False
+            return re.search(rf"\b{name}\b", ast.unparse(ast.Module(others, []))) is None
 
     def has_reader(self, name: str, where: Module) -> bool:
         """Whether code that shares a parser reads an option of it, or gets hold of all of them.

@@ -18,6 +18,8 @@ from dllint.values import Const, External, Instance, Setting, Symbol, Value
 
 _UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
 
+_READING_SETTINGS = frozenset(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads", "toml.load"))
+
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
@@ -259,8 +261,11 @@ _FIXED = frozenset(("os.path.join", "/", "+", "format", ".format", "%", "str", "
 def _is_fixed(path: Value) -> bool:
     """Whether a path is made of constants, settings and attributes alone: the same in each iteration.
 
-    A folder may also be a parameter. What counts (`self.step`) changes.
+    A folder may also be a parameter. What counts (`self.step`) changes. What stands under a name in settings that
+    somebody else has made (`config["name"]`) is kept, too.
     """
+    if isinstance(path, Symbol) and path.name == "item" and isinstance(path.detail, str):
+        return not speaks_of("progress", path.detail) and _is_of_settings(path.inputs[0])
     if isinstance(path, Symbol) and path.name == "attribute":
         is_kept = not speaks_of("progress", str(path.detail))
         return is_kept and all(_is_fixed(each) or _is_given(each) for each in path.inputs)
@@ -271,6 +276,13 @@ def _is_fixed(path: Value) -> bool:
     if isinstance(path, Instance):
         return path.library_name == "pathlib.Path" and all(map(_is_fixed, path.arguments.positional))
     return isinstance(path, Const | Setting | External)
+
+
+def _is_of_settings(value: Value) -> bool:
+    """Whether something is a parameter, what was read from a file of settings, or a part of these."""
+    if isinstance(value, Symbol) and value.name in ("item", "attribute") and isinstance(value.detail, str):
+        return not speaks_of("progress", value.detail) and _is_of_settings(value.inputs[0])
+    return _is_given(value) or (isinstance(value, Symbol) and value.name in _READING_SETTINGS)
 
 
 def _is_given(value: Value) -> bool:

@@ -5,7 +5,9 @@ which sets them to `None`, nothing is ever trained, and no error says so.
 
 Measured on torch 2.13 (two layers, 200 steps, SGD, Adam and AdamW): with `zero_grad`, forward, `step`, `backward` no
 weight moves in any of 200 steps, and the loss rests at 1.647 instead of .290. Where the gradients are kept, or set to
-zeros, torch raises, as the step changes weights that the backward pass needs; with a single layer it does not.
+zeros, torch raises, as the step changes weights that the backward pass needs; with a single layer it does not. It also
+raises where a critic steps after its own backward pass, and the loss of the generator, from the same scores, goes back
+through it: `one of the variables needed for gradient computation has been modified by an inplace operation`.
 
 ## Bad
     for x, y in loader:
@@ -23,8 +25,9 @@ zeros, torch raises, as the step changes weights that the backward pass needs; w
 
 ## Not reported
 Steps at the start of an iteration, before the forward pass, which use the gradients of the one before; loops with
-another backward pass before the step, or a step after the backward pass; optimizers of other networks; steps with a
-closure; loops that a framework runs, and code that cannot be followed and gets the loss, the model or the optimizer.
+another backward pass before the step, unless the later one goes on through the network that was stepped to another one;
+loops with a step after the backward pass; optimizers of other networks; steps with a closure; loops that a framework
+runs, and code that cannot be followed and gets the loss, the model or the optimizer.
 
 ## Fix (unsafe)
 Moves the step behind the backward pass, where both stand in one block. Unsafe because it changes training, as it
@@ -52,11 +55,15 @@ from dllint.api import (
     move_after,
 )
 
+_CHECKED = "1.5"  # the release of torch from which on a changed weight is noticed
+
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def has_gradients_already(step: OptimizerStep, backward: Backward, ctx: Context) -> bool:
-    """another backward pass comes first, or code that may be one"""
+    """another backward pass, or code that may be one, comes first; what the step changes, the later one does without"""
+    if _through_changed(step, backward, ctx):
+        return False
     return any(
         isinstance(event, Backward) or (isinstance(event, OpaqueCall) and _may_go_backward(event, step, backward, ctx))
         for event in _iteration_of(step, ctx)
@@ -97,6 +104,8 @@ class StepBeforeBackward(Rule):
         self, step: OptimizerStep, guards: Guards, forward: ModelForward, backward: Backward, ctx: Context
     ) -> Finding:
         name = ctx.called(step.optimizer, "optimizer")
+        if _through_changed(step, backward, ctx):
+            return self._report_changed(name, step, guards, forward, backward, ctx)
         return ctx.finding(
             self,
             step,
@@ -112,6 +121,41 @@ class StepBeforeBackward(Rule):
             ],
             fix=("Step after the backward pass", move_after(step.site, backward.site)),
         )
+
+    def _report_changed(
+        self, name: str, step: OptimizerStep, guards: Guards, forward: ModelForward, backward: Backward, ctx: Context
+    ) -> Finding:
+        return ctx.finding(
+            self,
+            step,
+            f"{name} changes weights that a later backward pass still needs",
+            on=[forward, backward],
+            assuming=[*assumed_under(guards), *ctx.assumed_version("torch", _CHECKED)],
+            effect="torch raises a RuntimeError in that pass: they were modified by an inplace operation",
+            help="compute the second loss after the step, from another forward pass",
+            trace=[
+                (forward.site, "the forward pass, with the weights as they were"),
+                (step.site, "they are changed here"),
+                (backward.site, "and gradients go back through them"),
+            ],
+        )
+
+
+def _through_changed(step: OptimizerStep, backward: Backward, ctx: Context) -> bool:
+    """Whether a loss goes back through a network that a step has changed after another backward pass, and beyond it.
+
+    To go beyond a layer takes its weights, and torch refuses weights that are others than those of the forward pass.
+    """
+    is_second = any(
+        isinstance(event, Backward) and ctx.position(event) < ctx.position(step) for event in _iteration_of(step, ctx)
+    )
+    found = _forward_before(step, backward, ctx) if is_second and ctx.may_run_with("torch", _CHECKED) else None
+    if found is None or backward.loss is None:
+        return False
+    behind = {id(call): call for _, call in ctx.calls_behind(backward.loss)}
+    judged = behind[id(found[1].result)]
+    given = [source for each in judged.inputs[1:] for source in ctx.sources(each)]
+    return any(source is not judged and id(source) in behind for source in given)
 
 
 def _iteration_of(step: OptimizerStep, ctx: Context) -> list[Event]:

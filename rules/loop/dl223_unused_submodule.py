@@ -28,11 +28,11 @@ the second is what it was at the start, to the last bit, and stands in the state
             return self.fc2(F.relu(self.fc1(x)))
 
 ## Not reported
-Layers without parameters; classes that look up their layers by name or go over them, or whose `forward` a library
-has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`); layers that another file may
-mean (it names the class as well, reads the name off some object, or has it as a text), or that a comment speaks of (as
-what was switched off for now); the last layers in files that speak of pretrained weights, whose state dict has to fit
-(others there are a question).
+Layers without parameters; classes that look up their layers by name or go over them, other than to set their weights,
+or whose `forward` a library has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`);
+layers that another file may mean (it names the class as well, reads the name off some object, or has it as a text), or
+that a comment speaks of (as what was switched off for now); the last layers in files that speak of pretrained weights,
+whose state dict has to fit (others there are a question).
 
 ## On real code
 233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
@@ -72,6 +72,31 @@ _NO_FORWARD = ("abc.ABC", "typing.Generic")  # bases that bring no method
 _LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__dict__", "__getattr__", "get_submodule"))
 _LOOKING = frozenset(("vars", "eval", "exec", "locals"))  # functions: `self.eval()` is another matter
 
+_KEEPING = (ast.Return, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Await)
+_SETTING = re.compile(r"(?i)init|normal|uniform|constant|zero|ones|fill|kaiming|xavier|orthogonal|reset")
+_ASKING = frozenset(
+    (
+        "isinstance",
+        "hasattr",
+        "getattr",
+        "print",
+        "type",
+        "len",
+        "str",
+        "items",
+        "values",
+        "keys",
+        "parameters",
+        "named_parameters",
+        "children",
+        "named_children",
+        "modules",
+        "size",
+        "dim",
+        "sqrt",
+    )
+)
+
 _USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
@@ -84,12 +109,35 @@ _LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forwa
 
 
 def is_looked_up(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """the class goes over its layers, or looks them up by a name that is computed"""
-    nodes = [node for each in cls.lineage for node in ast.walk(each.node)]
+    """the class goes over its layers, other than to set their weights, or looks them up by a name that is computed"""
+    nodes = [node for each in cls.lineage for node in _not_in_preparations(each.node)]
     return any(
         getattr(node, "attr", getattr(node, "id", "")) in _LOOKUPS or getattr(node, "id", "") in _LOOKING
         for node in nodes
     )
+
+
+def _not_in_preparations(cls: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a class, but for loops that only set weights."""
+    pending = [cls]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, ast.For) or not _only_prepares(node):
+            yield node
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _only_prepares(loop: ast.For) -> bool:
+    """Whether a loop calls only what sets weights (`nn.init.normal_(m.weight)`), and keeps and returns nothing."""
+    inside = [node for statement in loop.body for node in ast.walk(statement)]
+    if loop.orelse or any(isinstance(node, _KEEPING) for node in inside):
+        return False
+    stored = (node for node in inside if isinstance(node, ast.Name | ast.Subscript) and isinstance(node.ctx, ast.Store))
+    targets = (node for node in inside if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    if any(True for _ in stored) or any(ast.unparse(each.value) == "self" for each in targets):
+        return False
+    called = [ast.unparse(node.func).rpartition(".")[2] for node in inside if isinstance(node, ast.Call)]
+    return any(map(_SETTING.search, called)) and all(_SETTING.search(each) or each in _ASKING for each in called)
 
 
 def is_used_by_a_library(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -100,7 +148,8 @@ def is_used_by_a_library(event: AttributeAssigned, cls: Class, ctx: Context) -> 
 def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """the layer is in another attribute as well"""
     held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
-    others = (value for name, value in held if name != event.attribute and ctx.role(value) not in _USERS)
+    own = (event.attribute, *_LOOKUPS)
+    others = (value for name, value in held if name not in own and ctx.role(value) not in _USERS)
     return any(ctx.reaches(value, event.value) for value in others)
 
 

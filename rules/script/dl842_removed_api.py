@@ -10,12 +10,14 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
 `TrainingArguments` since 4.51, `gpus` of Lightning's `Trainer` since 2.0, `load_metric` since datasets 3.0,
 `Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0; the windows of scipy
 (`signal.hamming`) are in `signal.windows` alone since 1.13, networkx 3.0 has no `from_numpy_matrix`, and librosa takes
-rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. By the notes of their
-releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18. Tables
-of pandas have no `append`, `iteritems`, `mad` and `lookup` since 2.0, no `applymap` and no `fillna(method=)` since 3.0;
-images of nibabel raise `ExpiredDeprecationError` at `get_data()` since 5.0. A number of torch has no first element:
-`loss.data[0]` raises `IndexError` since 0.5. Imports of what is gone (`torch._six`, `sklearn.externals.joblib`, the
-`model_urls` of torchvision's networks) end the script where it begins.
+rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. The archives of the
+releases tell the rest: albumentations has no `Cutout` since 1.4, mne no `psd_welch` since 1.3, the canvas of matplotlib
+no `tostring_rgb` since 3.10, and the word vectors of gensim no `vocab` since 4.0. By the notes of their releases, scipy
+has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18. Tables of pandas have no
+`append`, `iteritems`, `mad` and `lookup` since 2.0, no `applymap` and no `fillna(method=)` since 3.0; images of nibabel
+raise `ExpiredDeprecationError` at `get_data()` since 5.0. A number of torch has no first element: `loss.data[0]` raises
+`IndexError` since 0.5. Imports of what is gone (`torch._six`, `sklearn.externals.joblib`, the `model_urls` of
+torchvision's networks) end the script where it begins.
 
 ## Bad
     import numpy as np
@@ -64,6 +66,7 @@ from dllint.api import (
     Removal,
     Rule,
     Site,
+    nodes_of,
     remove_argument,
     replace_range,
     set_argument,
@@ -73,6 +76,7 @@ from dllint.api import (
 _PACKAGES = (
     *("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning", "scipy"),
     *("sklearn", "skimage", "networkx", "librosa", "nibabel", "pandas", "huggingface_hub"),
+    *("albumentations", "mne", "gensim", "matplotlib"),
 )
 _RAISED = {"nibabel": "ExpiredDeprecationError"}
 _WORDS = (
@@ -97,6 +101,7 @@ _WORDS = (
     *("loggers", "metrics", "overrides", "plugins", "profiler", "distributed", "ffi", "utils", "HfFolder"),
     *("Repository", "cross_validation", "grid_search", "learning_curve", "externals"),
     *("ConstantLRSchedule", "WarmupConstantSchedule", "WarmupCosineSchedule", "WarmupLinearSchedule"),
+    *("albumentations", "mne", "gensim", "tostring_rgb"),
 )
 
 
@@ -153,6 +158,7 @@ class RemovedApi(Rule):
             read = _removed_in_call if isinstance(site.node, ast.Call) else _read
             found += [(name, use) for use in read(site, name, ctx)]
         found += [(name, _of_early_code(site, name, release)) for site, name, release in ctx.uses_of_old()]
+        found += [(name, use) for use, name in _gone_attributes(ctx)]
         for name, use in found:
             if not ctx.excused(self, use.site, name, use.removal):
                 by_line.setdefault(use.site.line, []).append(use)
@@ -200,6 +206,31 @@ def _read(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
     removal = ctx.facts.removed_names.get(name)
     if removal is not None:
         yield _Use(site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx))
+
+
+def _gone_attributes(ctx: Context) -> Iterator[tuple[_Use, str]]:
+    """The attributes that objects of a library have no more, by their names: the file imports the library, and calls
+    the object so, or makes it, that there is no doubt what it is."""
+    module = ctx.program.module
+    for ending, removal in ctx.facts.removed_attributes.items():
+        owner, _, name = ending.rpartition(".")
+        if name not in module.words or not ctx.imports(removal.package):
+            continue
+        for node in nodes_of(module.tree).attributes.get(name, ()):
+            site = Site(module, node)
+            is_asked = f"hasattr({ast.unparse(node.value)}" in module.source.text
+            is_read = isinstance(node.ctx, ast.Load) and not is_asked and not ctx.is_caught(site, "AttributeError")
+            if is_read and _is_of(node.value, owner, site, ctx):
+                yield _Use(site, f"`{ctx.source_of(site)}`", removal, Edits()), name
+
+
+def _is_of(owner: ast.expr, ending: str, site: Site, ctx: Context) -> bool:
+    """Whether something is called ``wv``, or was made by ``load_word2vec_format()``."""
+    if not ending.endswith("()"):
+        return ast.unparse(owner).rpartition(".")[2] == ending
+    made = ctx.bound_to(owner.id, site) if isinstance(owner, ast.Name) else owner
+    function = made.func if isinstance(made, ast.Call) else None
+    return isinstance(function, ast.Attribute) and function.attr == ending[:-2]
 
 
 def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:

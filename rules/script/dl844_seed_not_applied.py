@@ -22,8 +22,9 @@ runs); with numpy seeded, none.
     train_set, val_set = Subset(dataset, indices[:800]), Subset(dataset, indices[800:])
 
 ## Not reported
-Scripts that seed nothing; draws that decide about nothing that is trained (a port, a name, a sample to look at); draws
-in worker processes, which torch seeds; code with a seeding function of a library that is not known.
+Scripts that seed nothing; single numbers, but for those in tables of vectors that weights start from; draws that decide
+about nothing that is trained (a port, a name, a sample to look at); draws in worker processes, which torch seeds; code
+with a seeding function of a library that is not known.
 
 ## On real code
 276 public repositories: 1 finding, true: the order of the training images, where torch alone is seeded.
@@ -32,6 +33,7 @@ in worker processes, which torch seeds; code with a seeding function of a librar
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -51,6 +53,14 @@ _DRAWS = {
     **dict.fromkeys(("numpy.random.shuffle", "numpy.random.permutation", "numpy.random.choice"), "numpy.random"),
     **dict.fromkeys(("random.shuffle", "random.sample", "random.choices"), "random"),
 }
+_NUMBERS = {
+    **dict.fromkeys(
+        (f"numpy.random.{name}" for name in ("rand", "randn", "normal", "uniform", "random", "standard_normal")),
+        "numpy.random",
+    ),
+    **dict.fromkeys(("random.uniform", "random.gauss", "random.random"), "random"),
+}
+_OF_WEIGHTS = re.compile(r"(?i)emb|vector|glove|w2v")  # names of tables with a row for each word
 _SEEDS = {"numpy.random.seed": "numpy.random", "random.seed": "random"}
 _SEEDING = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed")
 
@@ -92,7 +102,7 @@ class SeedNotApplied(Rule):
         seeded = {_SEEDS.get(seed.function, "torch" if seed.function.startswith("torch.") else "all") for seed in seeds}
         reported: set[str] = set()
         for event in ctx.all_of(LibraryCall):
-            family = _DRAWS.get(event.name, "")
+            family = _DRAWS.get(event.name) or (_NUMBERS.get(event.name, "") if _is_of_weights(event, ctx) else "")
             if not family or "all" in seeded or family in seeded | reported or ctx.excused(self, event):
                 continue
             reported.add(family)
@@ -101,7 +111,7 @@ class SeedNotApplied(Rule):
                 event,
                 f"`{family}` is never seeded, and decides here what the run trains on",
                 on=[seeds[0]],
-                effect="two runs with one seed are trained on other data, or in another order",
+                effect="two runs with one seed are trained on other data, in another order, or from other weights",
                 help=f"seed it as well: `{'np.random' if family != 'random' else family}.seed(seed)`",
                 trace=[(seeds[0].site, "another generator is seeded here"), (event.site, "and this one draws")],
             )
@@ -123,6 +133,14 @@ class SeedNotApplied(Rule):
                         help=f"call `{function.name}` before the model and the loaders are made",
                         trace=[(site, "would seed the generators")],
                     )
+
+
+def _is_of_weights(event: LibraryCall, ctx: Context) -> bool:
+    """Whether numbers are drawn for a row of a table that weights start from: ``vectors[i] = np.random.randn(300)``."""
+    statement = next(ctx.ancestors(event.site, ast.Assign), None)
+    table = statement.targets[0] if statement is not None else None
+    is_row = isinstance(table, ast.Subscript) and not isinstance(table.slice, ast.Constant)
+    return is_row and isinstance(table, ast.Subscript) and _OF_WEIGHTS.search(ast.unparse(table.value)) is not None
 
 
 def _is_trained_by(ctx: Context) -> bool:

@@ -50,7 +50,16 @@ _FUNCTIONS = frozenset(
      "interpolate", "clamp", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "reshape")
 )  # fmt: skip
 _OF_TENSORS = frozenset(("contiguous", "unsqueeze", "squeeze", "permute", "detach", "masked_fill", "clone", "clamp"))
-_OF_TABLES = frozenset(("sample", "reset_index", "fillna", "dropna", "sort_values", "drop_duplicates", "astype"))
+_OF_TABLES = frozenset(
+    ("sample", "reset_index", "fillna", "dropna", "sort_values", "drop_duplicates", "astype", "set_index", "sort_index",
+     "reindex", "ffill", "bfill", "explode", "melt", "pivot_table", "drop", "rename", "replace")
+)  # fmt: skip
+_TOLD = {  # the arguments that only tables have, of methods that other things have as well
+    "sample": ("frac",),
+    "drop": ("columns", "index", "axis", "labels"),
+    "rename": ("columns", "index"),
+    "replace": ("to_replace", "value", "regex"),
+}
 _CHANGING_MODULES = frozenset(("to", "cuda", "float", "half", "double"))  # those in place, tensors not
 _MOVED = frozenset(("labels", "label", "targets", "target", "images", "imgs", "img", "masks", "mask", "x", "y"))
 _MOVING = ("to", "cuda", "cpu", "tolist", "item", "shape", "size", "dim", "ndim")  # wherever a tensor is
@@ -183,7 +192,8 @@ def _is_pure(site: Site, name: str, ctx: Context) -> bool:
         return False
     method, owner = node.func.attr, node.func.value.id
     if method in _OF_TABLES:
-        return ctx.imports("pandas") and (method != "sample" or any(each.arg == "frac" for each in node.keywords))
+        given = {each.arg for each in node.keywords}
+        return ctx.imports("pandas") and (method not in _TOLD or not given.isdisjoint(_TOLD[method]))
     if method not in _CHANGING_MODULES:
         return method in _OF_TENSORS and ctx.imports("torch")
     return owner in _MOVED or (ctx.imports("torch") and ctx.is_used_as_tensor(owner, site))

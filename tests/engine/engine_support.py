@@ -25,9 +25,12 @@ class Net(nn.Module):
 FITS = "from elsewhere import fit\n\nif __name__ == '__main__':\n    fit()\n"
 
 
-def found(codes: str, source: str, files: Mapping[str, str] | None = None) -> list[Finding]:
-    """What some rules, named with blanks between them, find in a project of ``main.py`` and other files."""
-    setup = Setup(find_rules(codes.split(), load_registry((), ()).rules))
+def found(codes: str, source: str, files: Mapping[str, str] | None = None, *, explicit: bool = False) -> list[Finding]:
+    """What some rules, named with blanks between them, find in a project of ``main.py`` and other files.
+
+    With ``explicit`` their pedantic variants, too.
+    """
+    setup = Setup(find_rules(codes.split(), load_registry((), ()).rules), explicit=explicit)
     texts = {name: textwrap.dedent(text) for name, text in {"main.py": source, **(files or {})}.items()}
     return [finding for linted in lint(texts, setup) for finding in linted.findings]
 

@@ -303,7 +303,9 @@ class Axes:
         return self._state(item, result, layer) if is_state else None
 
     def _state(self, item: Symbol, result: Symbol, layer: Instance) -> Shape | None:
-        return sequences.state_shape(item, layer, self.of(result.inputs[1]), self._hidden(layer))
+        layers = layer.arguments.get(2, "num_layers") if layer.arguments.exact else result
+        count = Size() if layers is None else self.size(layers) if layers is not result else None
+        return sequences.state_shape(item, layer, self.of(result.inputs[1]), self._hidden(layer), count)
 
     def _hidden(self, layer: Instance) -> Size | None:
         value = layer.arguments.get(1, "hidden_size")

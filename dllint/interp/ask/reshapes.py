@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Factor, Size, product, without_common
 
+_OF_STATE, _IN_ROWS = 3, 2  # axes: layers, samples, features; rows
 _WITH_HEADS = 4  # axes: samples, heads, steps, features
 
 
@@ -68,7 +69,19 @@ def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
         moved = _moved(shape, before, sizes, after)
         if moved is not None:
             return Mixture(size, before, after, moved)
-    return _heads_before_steps(shape, sizes)
+    return _heads_before_steps(shape, sizes) or _states_in_rows(shape, sizes)
+
+
+def _states_in_rows(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
+    """The state of a recurrent layer, one after the other, in rows that have as many numbers as those of one sample.
+
+    As the state has the layers and directions before the samples, each row holds several samples in one of them.
+    """
+    if shape.rank != _OF_STATE or len(sizes) != _IN_ROWS or not shape.means(0, "layer"):
+        return None
+    (layers, batch, hidden), row = shape.sizes, sizes[1]
+    is_whole = row is not None and row.same(product((layers, hidden)))
+    return Mixture(batch, 1, 0, layers) if is_whole and layers.number > 1 and batch != Size() else None
 
 
 def _heads_before_steps(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
@@ -142,7 +155,7 @@ def _moved(shape: Shape, before: int, sizes: Sequence[Size | None], after: int) 
         gone, new = without_common(_in_parts(before_it, after_view), _in_parts(after_view, before_it))
         if gone == new == Size():
             return None
-        if new == Size() and named.issuperset(gone.factors):
+        if new == Size() and (gone.number > 1 or named.issuperset(gone.factors)):
             moved = moved or gone
         elif gone == Size():
             moved = moved or new

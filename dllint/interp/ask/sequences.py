@@ -89,13 +89,21 @@ def _in_both_directions(layer: Instance, hidden: Size | None) -> Size | None:
     return Size(hidden.number * (2 if is_both else 1), hidden.factors)
 
 
-def state_shape(result: Symbol, layer: Instance, given: Shape, hidden: Size | None) -> Shape | None:
-    """The state that a recurrent layer ends in: for each layer and direction, then the batch, whichever comes first."""
+def state_shape(
+    result: Symbol, layer: Instance, given: Shape, hidden: Size | None, layers: Size | None
+) -> Shape | None:
+    """The state that a recurrent layer ends in: for each layer and direction, then the batch, whichever comes first.
+
+    ``hidden`` and ``layers`` are the sizes that it is made with.
+    """
     order, first = order_of(layer), given.first(2)
     if "batch" not in order or first is None or given.rank == 2:
         return None
     batch = first[order.index("batch")].meant("batch")
-    return Shape((of_axis(result, 0, meaning="layer"), batch, (hidden or of_axis(result, 2)).meant("feature")))
+    is_both = is_bidirectional(layer)
+    is_told = is_both is not None and layers is not None
+    count = Size(layers.number * (2 if is_both else 1), layers.factors) if is_told and layers else of_axis(result, 0)
+    return Shape((count.meant("layer"), batch, (hidden or of_axis(result, 2)).meant("feature")))
 
 
 def _meant(sizes: Sequence[Size], meanings: Sequence[Meaning]) -> tuple[Size, ...]:

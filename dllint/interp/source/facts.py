@@ -107,6 +107,7 @@ class Facts:
         self.constants: dict[str, tuple[float, ...]] = {}
         self.removed_names: dict[str, Removal] = {}
         self.returned: dict[str, str] = {}
+        self.removed_attributes: dict[str, Removal] = {}
         self.removed_arguments: dict[str, dict[str, Removal]] = {}
         self.removed_defaults: dict[str, Removal] = {}
         self.removed_positions: dict[str, Removal] = {}
@@ -204,6 +205,8 @@ class Facts:
         removed = table.get("removed", {})
         self.removed_names.update((name, Removal.read(text)) for name, text in removed.get("names", {}).items())
         self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
+        attributes = removed.get("attributes", {})
+        self.removed_attributes.update((name, Removal.read(text)) for name, text in attributes.items())
         positions = removed.get("positional", {})
         self.removed_positions.update((name, Removal.read(text)) for name, text in positions.items())
         self.returned.update(removed.get("returned", {}))
