@@ -11,6 +11,7 @@ RULES = Setup([rule for rule in load_rules() if rule.code in ("DL843", "DL846")]
 SCRIPT = """
 import argparse
 import torch
+from library import build
 
 def main(args):
     model = build({body})
@@ -19,7 +20,7 @@ def main(args):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--depth", type=int, default=3)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--width", type=int, default=64)
     {more}
     args = parser.parse_args()
     main(args)

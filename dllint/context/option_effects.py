@@ -42,10 +42,14 @@ class OptionEffects(CommandLine, Running):
         return any(effects.has_effect(module, node) for module in naming for node in self._reads(module, name))
 
     def _reads(self, module: SourceModule, name: str) -> Iterator[ast.AST]:
-        """Where a file reads what may be an option: an attribute that objects of a class do not make up themselves."""
+        """Where a file reads what may be an option: an attribute that objects of a class do not make up themselves.
+
+        A library may hold the options that it was given: ``wandb.config.epochs``.
+        """
         libraries = self._libraries(module)
         for node in nodes_of(module.tree).attributes.get(name, ()):
-            if isinstance(node.ctx, ast.Load) and _root(node) not in libraries and not _is_of_object(module, node):
+            is_held = _root(node) not in libraries or getattr(node.value, "attr", "") == "config"
+            if isinstance(node.ctx, ast.Load) and is_held and not _is_of_object(module, node):
                 yield node
 
     def _may_get_to(self, site: Site) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
-from dllint.events import CallRefused, Event, OptimizerStep
+from dllint.events import CallRefused, Event, OptimizerStep, OptionMissing
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
 from dllint.interp.source.patterns import AnyOf
@@ -186,7 +186,9 @@ class Running(Assuming, SwitchedOff):
 
         What trains to the end may have kept what it learned; what fails in its first round has not.
         """
-        is_failure = failure.module is site.module and failure.line == site.line
+        is_failure = (failure.module is site.module and failure.line == site.line) or any(
+            event.site.node is site.node for event in self.all_of(OptionMissing)
+        )
         is_reported = is_failure or (bool(self.all_of(CallRefused)) and not self.assumed_run())
         has_trained = any(isinstance(event, OptimizerStep) for event in self.events)
         return is_reported or (has_trained and not self._machine.fails_in_training)

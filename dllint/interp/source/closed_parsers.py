@@ -125,6 +125,8 @@ def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceMod
     if any(module.parse_error is not None for module in modules):
         return True
     own = {each.name for module in modules for each in nodes_of(module.tree).of(ast.FunctionDef, ast.ClassDef)}
+    imports = (each for module in modules for each in nodes_of(module.tree).of(ast.ImportFrom))
+    own |= {alias.asname for each in imports for alias in each.names if alias.asname and alias.name in own}
     return any(
         _name_of(call.func) not in own | _READS and _gets(call, holders)
         for module in modules
