@@ -14,11 +14,12 @@ from pathlib import Path
 
 from dllint.confirm.evidence import Settings
 from dllint.confirm.launch import run
-from dllint.events import Event, ModelForward, Program, name_of, walk
+from dllint.events import Event, ModelForward, name_of
 from dllint.interp.run.entry import interpret
 from dllint.interp.run.wiring import new_machine
 from dllint.interp.source.facts import load_facts
 from dllint.interp.source.project import Project
+from dllint.structure import Program, walk
 from dllint.values import Instance
 
 TOLD = (

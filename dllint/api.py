@@ -41,34 +41,26 @@ from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
 from dllint.events import (
-    Arm,
     AttributeAssigned,
     Backward,
-    Block,
-    Branch,
     CallRefused,
     DatasetCreated,
     EpochSet,
     Event,
     Frame,
     GradientClip,
-    Invocation,
-    Leave,
     LibraryCall,
     LoaderCreated,
-    Loop,
     LossCall,
     ModeChange,
     ModelChanged,
     ModelForward,
-    Node,
     OpaqueCall,
     OptimizerCreated,
     OptimizerStep,
     OptionMissing,
     ParametersAdded,
     ParametersUpdated,
-    Program,
     RandomSeeded,
     ScalerUnscale,
     ScalerUpdate,
@@ -80,7 +72,6 @@ from dllint.events import (
     StateTaken,
     TransformsComposed,
     ZeroGrad,
-    walk,
 )
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
@@ -133,6 +124,7 @@ from dllint.rewriting import (
 )
 from dllint.rule import Rule
 from dllint.sites import Guard, Guards, Site
+from dllint.structure import Arm, Block, Branch, Invocation, Leave, Loop, Node, Program, walk
 from dllint.syntax.placed import Edits, together
 from dllint.values import (
     Absent,

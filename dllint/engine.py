@@ -17,7 +17,6 @@ from dllint.bans import Ban, banned_calls
 from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine_rules import BannedCallRule, CrashRule, LimitRule, SyntaxErrorRule
-from dllint.events import Program
 from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Silence
 from dllint.hooks import hooks_of
 from dllint.interp.run.entry import interpret
@@ -31,6 +30,7 @@ from dllint.interp.source.project import Project
 from dllint.outcomes import Analysis
 from dllint.rule import Rule, Triggers, is_triggered
 from dllint.rule_table import Described, listens, loaded
+from dllint.structure import Program
 from dllint.tiers import confidence_in, over_all_options
 
 Hook = Callable[..., Iterable[Finding] | None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal
+from typing import Generic, Literal
 
 from dllint.sites import Guards, Site
 from dllint.terms import Framework
@@ -328,112 +328,7 @@ class OptionMissing(Event):
     parsed: Site
 
 
-# ------------------------------------------------------------------------------------------- structure of a program
-
-
-@dataclass(slots=True, eq=False)
-class Leave:
-    """Control leaves: ``break``, ``continue``, ``return`` or ``raise``."""
-
-    kind: str
-    site: Site
-
-
-@dataclass(slots=True, eq=False)
-class Block:
-    """Things that happen one after another."""
-
-    items: list[Node] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class Loop:
-    """A loop. ``iterable`` is what a ``for`` goes over, ``element`` what it yields.
-
-    ``kind`` is ``for`` or ``while``, ``once`` for one of several iterations that are told apart, or ``calls`` for a
-    method that is called again and again by somebody who is not seen.
-    ``targets`` are the names that the loop binds or changes in each iteration.
-    """
-
-    kind: str
-    site: Site
-    iterable: Value | None
-    element: Value | None
-    body: Block
-    frame: Frame
-    targets: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True, eq=False)
-class Arm:
-    """One way through a branch, taken when ``guards`` hold."""
-
-    guards: Guards
-    body: Block
-
-
-@dataclass(slots=True, eq=False)
-class Branch:
-    """Exactly one of the arms happens."""
-
-    site: Site
-    arms: list[Arm]
-
-
-@dataclass(slots=True, eq=False)
-class Invocation:
-    """The body of a project function, interpreted where it is called."""
-
-    frame: Frame
-    site: Site
-    body: Block
-
-
-Node = Event | Leave | Block | Loop | Branch | Invocation
-
-
-@dataclass(slots=True, eq=False)
-class Program:
-    """Everything that happens from one entry point: a module run as a script, or one function or class on its own.
-
-    ``kind`` is ``module``, ``function`` or ``class``. ``complete`` is true for a module run as a script: its objects
-    are not used by anybody else. ``truncated`` programs were too long to be followed to the end: what is missing in
-    them may happen all the same. ``alone`` is the definition that was interpreted by itself, as nothing that could be
-    followed calls it; of what a library calls (``forward``, ``training_step``) that is no assumption.
-    """
-
-    kind: str
-    name: str
-    module: Any
-    body: Block
-    truncated: bool = False
-    alone: Site | None = None
-
-    @property
-    def complete(self) -> bool:
-        return self.kind == "module"
-
-    def events(self) -> Iterator[Event]:
-        """All events, in program order; those of every arm of a branch."""
-        yield from walk(self.body)
-
-
 def name_of(kind: type[Event]) -> str:
     """The name of an event in hooks: that of its class here, in snake case (``loss_call``)."""
     known: str = next(each.__name__ for each in kind.__mro__ if each.__module__ == __name__)
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in known).lstrip("_")
-
-
-def walk(node: Node) -> Iterator[Event]:
-    """The events below a node, in program order."""
-    stack: list[Node] = [node]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, Event):
-            yield current
-        elif isinstance(current, Branch):
-            stack.extend(arm.body for arm in reversed(current.arms))
-        elif isinstance(current, Block):
-            stack.extend(reversed(current.items))
-        elif isinstance(current, Loop | Invocation):
-            stack.append(current.body)

@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node, OptimizerCreated, walk
+from dllint.events import Event, OptimizerCreated
 from dllint.interp.run.guards import consistent
 from dllint.sites import Guard
+from dllint.structure import Arm, Block, Branch, Invocation, Leave, Loop, Node, walk
 
 State = TypeVar("State", bound=Hashable)
 

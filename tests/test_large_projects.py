@@ -17,7 +17,6 @@ from dllint.api import Context, Finding, Program, Rule
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
 from dllint.context.loading import loads_in
-from dllint.events import Arm, Block, Branch
 from dllint.flow import _tests_ahead
 from dllint.interp.run import machine
 from dllint.interp.source import project as projects
@@ -26,6 +25,7 @@ from dllint.interp.source.project import Project
 from dllint.interp.source.words import PackedWords, Vocabulary, words_of
 from dllint.runner import lint_files
 from dllint.sites import Guard, Site
+from dllint.structure import Arm, Block, Branch
 from dllint.testing.linting import Setup, lint
 from dllint.worker import Worker
 

@@ -15,13 +15,14 @@ from dllint.choices import Choice
 from dllint.context.decisions import Decisions
 from dllint.context.options import assumed_of_options
 from dllint.context.uses import Uses
-from dllint.events import Event, Loop, LossCall, ModelForward, OpaqueCall, OptimizerStep, SchedulerStep, ZeroGrad
+from dllint.events import Event, LossCall, ModelForward, OpaqueCall, OptimizerStep, SchedulerStep, ZeroGrad
 from dllint.forms import described
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.topics import speaks_of
 from dllint.sites import Guard, Guards, Site
+from dllint.structure import Loop
 from dllint.values import Const, Instance, Setting, Symbol, Value
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}

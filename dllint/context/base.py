@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal, TypeVar, cast
 
-from dllint.events import Event, Program
+from dllint.events import Event
 from dllint.flow import Structure
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.facts import Facts
+from dllint.structure import Program
 from dllint.values import Value
 
 E = TypeVar("E", bound=Event)

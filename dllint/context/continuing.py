@@ -14,10 +14,11 @@ from dllint.context.checkpoints import Restored, Saved, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
 from dllint.context.uses import is_read
-from dllint.events import Loop, StateRead
+from dllint.events import StateRead
 from dllint.interp.run import graph
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
+from dllint.structure import Loop
 from dllint.values import Const, Symbol, Value
 
 _GETTERS = frozenset(("get", "pop"))

@@ -28,9 +28,7 @@ from dllint.events import (
     LoaderCreated,
     ModelForward,
     OpaqueCall,
-    Program,
     TransformsComposed,
-    walk,
 )
 from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
@@ -42,6 +40,7 @@ from dllint.interp.run.classes import find_member
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.phases import without_phase
 from dllint.sites import Guards, Site
+from dllint.structure import Program, walk
 from dllint.values import Arguments, BoundMethod, Class, Const, Function, Instance, Items, Partial, Symbol, Value
 
 _FETCHES = ("__getitem__", "__getitems__")

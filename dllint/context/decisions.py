@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from dllint.context.base import E
 from dllint.context.paths import Paths
-from dllint.events import Event, Loop, walk
+from dllint.events import Event
 from dllint.interp.run.classes import set_attributes
 from dllint.interp.run.guards import contradict
 from dllint.sites import Guard
+from dllint.structure import Loop, walk
 from dllint.values import Class, Instance
 
 

@@ -9,7 +9,8 @@ from dllint.choices import same
 from dllint.context.base import Unit
 from dllint.context.objects import Objects
 from dllint.context.paths import Paths
-from dllint.events import Backward, Loop, OptimizerStep, walk
+from dllint.events import Backward, OptimizerStep
+from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value
 
 _MAX_WRAPPERS = 3  # tqdm(enumerate(range(…)))

@@ -6,22 +6,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from dllint.events import (
-    Backward,
-    Event,
-    LibraryCall,
-    LoaderCreated,
-    Loop,
-    ModelForward,
-    OpaqueCall,
-    OptimizerStep,
-    Program,
-    walk,
-)
+from dllint.events import Backward, Event, LibraryCall, LoaderCreated, ModelForward, OpaqueCall, OptimizerStep
 from dllint.flow import Structure
 from dllint.interp.run.classes import role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
 from dllint.interp.run.machine import Machine
+from dllint.structure import Loop, Program, walk
 from dllint.values import Const, Instance, Items, Setting, Symbol, Value
 
 _MAX_SOURCES = 120

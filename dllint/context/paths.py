@@ -8,12 +8,13 @@ from functools import cached_property
 from itertools import islice
 
 from dllint.context.base import ProgramView
-from dllint.events import Backward, Event, Loop, walk
+from dllint.events import Backward, Event
 from dllint.flow import Flow, State, follow, is_of_runs
 from dllint.interp.run import graph
 from dllint.interp.run.guards import beyond, consistent, same_conditions
 from dllint.interp.source.phases import topic_of
 from dllint.sites import Guards, GuardTopic
+from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value
 
 _MAX_WRAPPERS = 3  # tqdm(enumerate(loader))

@@ -15,21 +15,11 @@ from dllint.context.loops import Loops
 from dllint.context.options import assumed_of_options
 from dllint.context.precision import Precisions
 from dllint.context.uses import Uses
-from dllint.events import (
-    Backward,
-    Event,
-    Frame,
-    LibraryCall,
-    LoaderCreated,
-    Loop,
-    LossCall,
-    ModelForward,
-    OptimizerCreated,
-    walk,
-)
+from dllint.events import Backward, Event, Frame, LibraryCall, LoaderCreated, LossCall, ModelForward, OptimizerCreated
 from dllint.interp.run import graph
 from dllint.interp.source.counted_loops import ends_by_count
 from dllint.interp.source.phases import PhaseName, phase_of
+from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value
 
 _MAX_SOURCES = 40

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from dllint.context.optimizers import Optimizers
 from dllint.context.sources import Sources
-from dllint.events import Frame, Loop, OptimizerCreated
+from dllint.events import Frame, OptimizerCreated
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 from dllint.sites import Module, Site
+from dllint.structure import Loop
 from dllint.values import Instance, Value
 
 

@@ -12,8 +12,9 @@ from dllint.context.loading import LOADS, Load, file_name, is_other_folder, load
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources
-from dllint.events import Event, OpaqueCall, OptimizerStep, StateRead, StateRestored, walk
+from dllint.events import Event, OpaqueCall, OptimizerStep, StateRead, StateRestored
 from dllint.interp.source.topics import speaks_of
+from dllint.structure import walk
 from dllint.values import Const, External, Instance, Setting, Symbol, Value
 
 _UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"

@@ -10,7 +10,7 @@ from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.phases import Phase, Phases
-from dllint.events import Backward, Event, Loop, LossCall, ModelForward, walk
+from dllint.events import Backward, Event, LossCall, ModelForward
 from dllint.interp.source.batchwise import (
     Mean,
     Remainder,
@@ -31,6 +31,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.sites import Site
+from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value
 
 _REDUCTIONS = ("reduction", "size_average", "reduce")

@@ -22,7 +22,6 @@ from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine import Engine, of_files
 from dllint.engine_rules import CrashRule, LimitRule
-from dllint.events import Program
 from dllint.files.source import SourceFile
 from dllint.findings import Finding
 from dllint.interp.run.machine import MAX_STEPS_OF_MODULE, Machine, Reach
@@ -36,6 +35,7 @@ from dllint.rule_table import Described
 from dllint.server.imports import Imports
 from dllint.server.outline import Member, Outline
 from dllint.sites import Module, Site
+from dllint.structure import Program
 from dllint.values import Function
 from dllint.worker import Worker
 

@@ -10,11 +10,12 @@ from typing import TypeVar
 from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine import Engine
-from dllint.events import Event, Program
+from dllint.events import Event
 from dllint.interp.run.entry import interpret
 from dllint.interp.run.wiring import new_machine
 from dllint.interp.source.facts import load_facts
 from dllint.interp.source.project import Project
+from dllint.structure import Program
 from dllint.values import Value
 
 E = TypeVar("E", bound=Event)

@@ -7,10 +7,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dllint.events import LibraryCall, walk
+from dllint.events import LibraryCall
 from dllint.interp.ask.attempts import attempt
 from dllint.interp.source import trees
 from dllint.sites import Guards
+from dllint.structure import walk
 from dllint.values import Const, Instance
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dllint.events import Block, Invocation, Leave, Loop, OptimizerStep, Program, walk
+from dllint.events import OptimizerStep
 from dllint.interp.run.classes import execute_attributes, find_member, framework_of
 from dllint.interp.run.drivers import Method, inherited_drivers, outer_methods_first
 from dllint.interp.run.instances import instantiate
@@ -15,6 +15,7 @@ from dllint.interp.run.names import module_attribute
 from dllint.interp.run.updates import repeated
 from dllint.interp.source.trees import walk as walk_tree
 from dllint.sites import Site
+from dllint.structure import Block, Invocation, Leave, Loop, Program, walk
 from dllint.values import Arguments, Class, Function, Instance
 
 if TYPE_CHECKING:

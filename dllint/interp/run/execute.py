@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dllint.choices import Choice, alternatives
-from dllint.events import Block, Loop, ParametersUpdated
+from dllint.events import ParametersUpdated
 from dllint.interp.run import assignment, containers, contexts, graph, names, unrolling
 from dllint.interp.run.classes import make_class, make_function
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
@@ -17,6 +17,7 @@ from dllint.interp.run.missing_names import is_refused
 from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guard, Guards, Site
+from dllint.structure import Block, Loop
 from dllint.values import Absent, Const, Function, Instance, Items, Scope, Symbol, Value
 
 if TYPE_CHECKING:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from dllint.events import (
     Backward,
-    Block,
     DatasetCreated,
     GradientClip,
     LibraryCall,
     LoaderCreated,
-    Loop,
     ModelChanged,
     OpaqueCall,
     OptimizerCreated,
@@ -29,6 +27,7 @@ from dllint.interp.run.modules import record_loss, sequence_items
 from dllint.interp.run.refusals import lacks_argument
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
+from dllint.structure import Block, Loop
 from dllint.values import Arguments, Class, Const, Function, Instance, Items, Partial, Setting, Symbol, Value
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
+from dllint.events import Event, Frame
 from dllint.interp.run.guards import names_in
 from dllint.interp.run.joining import MISSING, CallError, distinguished
 from dllint.interp.run.journal import Activation, State, Writes
@@ -20,6 +20,7 @@ from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import enclosing_definition
 from dllint.interp.source.project import Project
 from dllint.sites import Guard, Guards, Site
+from dllint.structure import Arm, Block, Branch, Invocation, Leave, Loop
 from dllint.terms import Framework, Role
 from dllint.values import Arguments, Class, Function, Items, OpenAttributes, Scope, Symbol, Value
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from dllint.events import Backward, Block, Frame, Invocation, Loop, Node, OptimizerCreated, walk
+from dllint.events import Backward, Frame, OptimizerCreated
 from dllint.interp.run.classes import set_attributes
 from dllint.interp.source.bindings import targets_in
 from dllint.sites import Site
+from dllint.structure import Block, Invocation, Loop, Node, walk
 from dllint.values import Class, Instance
 
 CALLS = "calls"  # the kind of a loop that stands for the calls of a method
