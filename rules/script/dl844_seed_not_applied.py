@@ -102,8 +102,10 @@ class SeedNotApplied(Rule):
         seeded = {_SEEDS.get(seed.function, "torch" if seed.function.startswith("torch.") else "all") for seed in seeds}
         reported: set[str] = set()
         for event in ctx.all_of(LibraryCall):
-            family = _DRAWS.get(event.name) or (_NUMBERS.get(event.name, "") if _is_of_weights(event, ctx) else "")
-            if not family or "all" in seeded or family in seeded | reported or ctx.excused(self, event):
+            family = _DRAWS.get(event.name) or _NUMBERS.get(event.name)
+            if family is None or "all" in seeded or family in seeded | reported:
+                continue
+            if (event.name in _NUMBERS and not _is_of_weights(event, ctx)) or ctx.excused(self, event):
                 continue
             reported.add(family)
             yield ctx.finding(

@@ -219,6 +219,8 @@ def consistent(guards: Collection[Guard], others: Collection[Guard]) -> bool:
                     return False
                 if guard.relation == "in" or other.relation == "in":
                     listed.add(subject)
+    if not listed:
+        return True
     return not any(_lists_exclude([each for each in (*guards, *others) if each.subject == name]) for name in listed)
 
 

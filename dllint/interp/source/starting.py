@@ -293,7 +293,8 @@ def _is_renamed(project: Project, parts: list[str]) -> bool:
     if project.text("setup.py") or project.text("pyproject.toml"):
         return False
     asked: dict[str, set[str]] = {}
-    for user in project.mentioning(re.compile(rf"\b{re.escape(package)}\b")):
+    word = rf"\b{re.escape(package)}\b"
+    for user in project.mentioning(re.compile(word), re.compile(rf"\b(?:from|import)\b.*{word}")):
         for name, level in _look_at(project, user).top_imports:
             if not level and name.partition(".")[0] == package:
                 asked.setdefault(name, set()).update(_wanted_of(user, name))
@@ -321,7 +322,7 @@ def _wanted_of(importer: SourceModule, dotted: str) -> set[str]:
 def _defines(project: Project, file: Path, wanted: set[str]) -> bool:
     """Whether a file has definitions of all names, of which there are some."""
     module = project.module(file) if wanted and "*" not in wanted else None
-    if module is None:
+    if module is None or not wanted <= module.words:
         return False
     with project.glancing_at(module):
         bound = module.bindings.names

@@ -41,13 +41,24 @@ def is_unbound(module: SourceModule, name: str, node: ast.AST) -> bool:
     """
     if not has_only_what_is_written(module):
         return False
-    known: dict[str, frozenset[str]] = module.told.setdefault(is_unbound, {})
-    if "top" not in known:
-        known["top"] = frozenset(_bound_at_top(module.tree))
-    if name in known["top"]:
-        return False
     around = _statement_around(module, node)
-    return around is None or name not in _bound_in(walk(around))
+    return (around is None or name not in _bound_inside(module, around)) and name not in _top_of(module)
+
+
+def _top_of(module: SourceModule) -> frozenset[str]:
+    """What the top level of a file binds, found once."""
+    known: frozenset[str] | None = module.told.get(_top_of)
+    if known is None:
+        known = module.told[_top_of] = frozenset(_bound_at_top(module.tree))
+    return known
+
+
+def _bound_inside(module: SourceModule, statement: ast.stmt) -> Set[str]:
+    """All names that a statement at the top of a file binds, found once."""
+    known: dict[int, Set[str]] = module.told.setdefault(_bound_inside, {})
+    if statement.lineno not in known:
+        known[statement.lineno] = _bound_in(walk(statement))
+    return known[statement.lineno]
 
 
 def _statement_around(module: SourceModule, node: ast.AST) -> ast.stmt | None:
@@ -105,13 +116,8 @@ def needed_unbound(module: SourceModule) -> str:
 def _find_unbound(module: SourceModule) -> str:
     if module.parse_error is not None or module.source.has_cells or not has_only_what_is_written(module):
         return ""
-    top: frozenset[str] | None = None
     for node, own in _read_when_imported(module.tree.body, frozenset()):
-        if node.id in own or is_provided(module, node.id):
-            continue
-        if top is None:
-            top = frozenset(_bound_at_top(module.tree))
-        if node.id not in top:
+        if node.id not in own and not is_provided(module, node.id) and node.id not in _top_of(module):
             return node.id
     return ""
 
