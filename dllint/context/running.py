@@ -171,14 +171,15 @@ class Running(Assuming, SwitchedOff):
         return any(each.has_tree and (has_main_guard(each) or each.is_script) for each in others)
 
     def _failing(self, site: Site) -> Iterator[Assumption]:
-        """That a script which certainly fails at some line is mended, if no other file imports it.
+        """That a script which certainly fails at some line is mended, if no other file imports it for what is found.
 
         A call that Python refuses is reported itself, and is mended by who reads that, if somebody runs the script.
         """
         failure = self._machine.failed_at
         if failure is None or (self.program.kind == "module" and self._comes_first(site, failure)):
             return
-        if not any(self._importers(self.program.module)):
+        is_main = self.program.kind == "module" and self._is_in_main(site)  # who imports the file has none of it
+        if is_main or not any(self._importers(self.program.module)):
             yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
 
     def _comes_first(self, site: Site, failure: Site) -> bool:

@@ -125,7 +125,7 @@ class SwitchedOff(Sources):
             return False
         if module is None or not self._machine.project.is_whole_around(module) or not self.is_application(module):
             return False
-        values = values_given(self._machine.project, module, function, name)
+        values = values_given(self._machine.project, module, function, name, test.node)
         return bool(values) and all(_is_other(is_met, each, test.outcome) for each in values)
 
     def _needs_more(self, owner: str, test: _Test, site: Site) -> bool:

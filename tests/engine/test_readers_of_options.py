@@ -148,7 +148,8 @@ def test_a_function_of_the_project_that_is_called_eval_runs_no_texts(
 @pytest.mark.parametrize("given", ["vars(args)", "args"])
 def test_options_are_read_out_of_a_configuration_that_a_library_was_given(given: str) -> None:
     """`wandb.init(config=vars(args))` keeps all options, and `wandb.config.val` reads one of them."""
-    source = f"import wandb\nfrom library import fit\nfrom tools.options import parse\nargs = parse()\nwandb.init(config={given})\n"
+    source = "import wandb\nfrom library import fit\nfrom tools.options import parse\nargs = parse()\n"
+    source += f"wandb.init(config={given})\n"
     files = {"tools/options.py": OPTIONS, "tools/__init__.py": ""}
     assert "DL846" in codes(f"{source}print(args.rate)\n", files)
     assert codes(f"{source}print(args.rate)\nfit(wandb.config.val)\n", files) == ["DL841"]
