@@ -90,7 +90,7 @@ def has_its_rate_from_the_caller(event: Event, method: Frame, rate: Value | None
         if not isinstance(told, ast.Name) or frame.definition is None or frame.function in _CONSTRUCTORS:
             return False
         name, function = told.id, frame.definition.node
-        if name not in _parameters(function) or name in _bound_in(function):
+        if name not in _names_of_parameters(function) or name in _bound_in(function):
             return False
         told = _passed(frame, name)
     return bool(callers)
@@ -106,7 +106,7 @@ def _rate_told(node: ast.AST, event: Event) -> ast.expr | None:
     return by_name or next(iter(node.args[place:]), None)
 
 
-def _parameters(function: ast.AST) -> list[str]:
+def _names_of_parameters(function: ast.AST) -> list[str]:
     """The names of the parameters of a function, those by position first."""
     given = function.args if isinstance(function, ast.FunctionDef) else None
     return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)] if given is not None else []
@@ -121,7 +121,7 @@ def _passed(frame: Frame, name: str) -> ast.expr | None:
     call = frame.call.node if frame.call is not None else None
     if not isinstance(call, ast.Call) or frame.definition is None:
         return None
-    place = _parameters(frame.definition.node).index(name) - 1
+    place = _names_of_parameters(frame.definition.node).index(name) - 1
     by_name = next((each.value for each in call.keywords if each.arg == name), None)
     return by_name or next(iter(call.args[place:]), None)
 
