@@ -138,6 +138,10 @@ def _parses(module: SourceModule, analysis: Analysis) -> bool:
     _report_broken_cells(module, analysis)
     if module.parse_error is not None:
         analysis.findings.append(_parse_finding(module, module.parse_error))
+    elif module.repeated_argument is not None:
+        name, line, column = module.repeated_argument
+        place = _place(module, line, column)
+        analysis.findings.append(_engine_finding(SyntaxErrorRule, place, f"keyword argument repeated: {name}"))
     return module.has_tree
 
 

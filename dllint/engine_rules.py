@@ -6,7 +6,7 @@ from dllint.rule import Rule
 
 
 class SyntaxErrorRule(Rule):
-    """A file that Python cannot parse.
+    """A file that Python cannot parse, or in which a call gives a keyword twice, so that it cannot be compiled.
 
     The message is Python's own. The file is looked at without the statements that are broken, and without the functions
     that they are part of; nothing is offered to be fixed in it.

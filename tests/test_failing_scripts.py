@@ -48,6 +48,12 @@ def test_a_script_that_fails(body: str, more: str) -> None:
     assert tiers(body, more) == {"DL846": "possible"}
 
 
+def test_who_imports_a_script_has_none_of_what_is_below_its_main_guard() -> None:
+    script = SCRIPT.replace("{body}", "args.depth, args.vocabulary").replace("{more}", "")
+    linted = lint({"main.py": script, "other.py": "from main import main\nmain(None)\n"}, RULES)
+    assert [each.confidence for one in linted for each in one.findings if each.code == "DL846"] == ["possible"]
+
+
 def test_a_script_whose_failure_is_reported() -> None:
     assert tiers("main(args.depth, 3)") == {"DL843": "likely", "DL846": "likely"}
 

@@ -48,6 +48,10 @@ def doubts(findings: list[Finding]) -> list[str]:
         ("torch.ifft", "torch", None),
         ("catalyst.dl.State", "catalyst", None),
         ("pydicom.read_file", "pydicom", None),
+        ("gdal", "gdal", None),
+        ("osr.SpatialReference", "gdal", "osr"),
+        ("pl_bolts.datamodules.CIFAR10DataModule", "pytorch-lightning", "pl_bolts"),
+        ("pytorch_lightning.Trainer.add_argparse_args", "pytorch-lightning", None),
     ],
 )
 def test_what_is_gone(dotted: str, package: str, name: str | None) -> None:
@@ -62,11 +66,21 @@ def test_what_is_gone(dotted: str, package: str, name: str | None) -> None:
         *("torchvision.transforms.Compose", "torchvision.models.resnet18", "numpy.float32", "numpy.random.seed"),
         *("transformers.AutoModel", "transformers.BertModel", "transformers.BertTokenizerFast", "PIL.Image.open"),
         *("sklearn.metrics.f1_score", "scipy.signal.windows.hann", "matplotlib.pyplot.plot", "pandas.DataFrame"),
+        *("osgeo.gdal", "pytorch_lightning.Trainer.fit", "gdalnumeric"),
         *("timm.create_model", "timm.models.layers.DropPath", "sklearn.externals", "nothing.at.all", ""),
     ],
 )
 def test_what_there_is(dotted: str) -> None:
     assert gone(dotted) is None
+
+
+def test_a_script_that_imports_a_module_which_no_release_has(tmp_path: Path) -> None:
+    assert doubts(found(tmp_path, "DL842", main_py=f"import gdal\n{NUMBERS}"))
+
+
+def test_a_module_that_a_script_may_do_without(tmp_path: Path) -> None:
+    text = "try:\n    from osgeo import gdal\nexcept ImportError:\n    import gdal\n"
+    assert not doubts(found(tmp_path, "DL842", main_py=text + NUMBERS))
 
 
 def test_the_table_is_one_of_known_packages() -> None:

@@ -14,6 +14,7 @@ from dllint.context.switched_off import SwitchedOff
 from dllint.events import CallRefused, Event, OptimizerStep, OptionMissing
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import ancestors, enclosing_scope, is_never_reached
 from dllint.interp.source.trials import (
@@ -171,14 +172,15 @@ class Running(Assuming, SwitchedOff):
         return any(each.has_tree and (has_main_guard(each) or each.is_script) for each in others)
 
     def _failing(self, site: Site) -> Iterator[Assumption]:
-        """That a script which certainly fails at some line is mended, if no other file imports it.
+        """That a script which certainly fails at some line is mended, if no other file imports it for what is found.
 
         A call that Python refuses is reported itself, and is mended by who reads that, if somebody runs the script.
         """
         failure = self._machine.failed_at
         if failure is None or (self.program.kind == "module" and self._comes_first(site, failure)):
             return
-        if not any(self._importers(self.program.module)):
+        is_main = self.program.kind == "module" and self._is_in_main(site)  # who imports the file has none of it
+        if is_main or not any(self._importers(self.program.module)):
             yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
 
     def _comes_first(self, site: Site, failure: Site) -> bool:
@@ -232,7 +234,12 @@ class Running(Assuming, SwitchedOff):
     def _needed(self) -> Iterator[Assumption]:
         """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
         project = self._machine.project
-        found = project.obstacles(self.program.module)
+        module = self.program.module
+        if module.repeated_argument is not None:
+            yield Assumption("effect", f"`{module.file.name}` is mended, which no Python compiles")
+        elif (user := self._refused_user()) is not None:
+            yield Assumption("effect", f"`{user.file.name}` is mended, which is to import this and no Python reads")
+        found = project.obstacles(module)
         if found.broken is not None:
             yield Assumption("effect", f"`{found.broken.file.name}` is mended, which is imported and cannot be parsed")
         if found.missing and not self._is_of_library(found.missing):
@@ -252,6 +259,16 @@ class Running(Assuming, SwitchedOff):
             )
         if found.above and not self._is_of_library(found.above) and not any(self._importers(self.program.module)):
             yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
+
+    def _refused_user(self) -> SourceModule | None:
+        """A file that no Python can parse, if only such files import that of the program, which is no script."""
+        project, module = self._machine.project, self.program.module
+        if not project.is_whole_around(module) or module.is_script or has_main_guard(module):
+            return None
+        if module.source.notebook is not None or any(project.notebooks_with(module.file.stem)):
+            return None
+        users = list(self._importers(module))
+        return users[0] if users and all(each.is_unparsable for each in project.reading_each(users)) else None
 
     def _is_of_library(self, dotted: str) -> bool:
         return dotted.partition(".")[0] in self.facts.packages

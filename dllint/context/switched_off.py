@@ -13,6 +13,7 @@ from dllint.context.sources import Sources
 from dllint.events import Event
 from dllint.interp.run.guards import outcome_of_test
 from dllint.interp.run.operators import COMPARISONS
+from dllint.interp.source.flags import is_never_on
 from dllint.interp.source.given_arguments import values_given
 from dllint.interp.source.known_settings import SETTINGS, Known, default_of, known_values, last_name, literal_of
 from dllint.interp.source.nodes import nodes_of
@@ -72,7 +73,7 @@ class SwitchedOff(Sources):
         if isinstance(test.node, ast.BoolOp):  # none of `a or b`
             parts = (_parts_of(each, test.outcome, test.is_off) for each in test.node.values)
             return all(any(self._is_never(each, site) for each in part) for part in parts)
-        if self._is_never_given(test, site):
+        if self._is_never_given(test, site) or self._is_flag_never_on(test, site):
             return True
         question = _question_of(test.node)
         known = self._known(question.name) if question is not None else None
@@ -125,8 +126,20 @@ class SwitchedOff(Sources):
             return False
         if module is None or not self._machine.project.is_whole_around(module) or not self.is_application(module):
             return False
-        values = values_given(self._machine.project, module, function, name)
+        values = values_given(self._machine.project, module, function, name, test.node)
         return bool(values) and all(_is_other(is_met, each, test.outcome) for each in values)
+
+    def _is_flag_never_on(self, test: _Test, site: Site) -> bool:
+        """Whether a test is for an attribute of the object that is off by default, and that nobody switches on."""
+        node = test.node
+        if not test.outcome or not isinstance(node, ast.Attribute) or getattr(node.value, "id", "") != "self":
+            return False
+        owner = next((each for each in ancestors(site) if isinstance(each, ast.ClassDef)), None)
+        module = self._machine.project.module(site.module.source.path)
+        if owner is None or module is None or not self.is_application(module):
+            return False
+        project = self._machine.project
+        return project.is_whole_around(module) and is_never_on(project, module, owner, node.attr)
 
     def _needs_more(self, owner: str, test: _Test, site: Site) -> bool:
         """Whether the arm behind a test reads a setting of the same object that the project has nowhere."""

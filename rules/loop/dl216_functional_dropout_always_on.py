@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from dllint.api import (
@@ -78,16 +79,59 @@ def drops_nothing(event: Event, method: Frame, rate: Value | None, ctx: Context)
 
 
 def has_its_rate_from_the_caller(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
-    """the rate is an argument of the method, so that the caller decides"""
+    """the rate is an argument of the method, or of one that calls it in the module, so that the caller decides"""
     given = rate.default if isinstance(rate, Setting) else rate
-    if given is None or given.site is None or method.definition is None:
+    callers = list(takewhile(lambda frame: frame.receiver is method.receiver, method.stack()))
+    if given is not None and given.site is not None and any(_is_argument(given.site, each, ctx) for each in callers):
+        return True
+    made = event.model.site if isinstance(event, ModelForward) and isinstance(event.model, Instance) else event.site
+    told = _rate_told(made.node, event) if made is not None and event.frame is method else None
+    for frame in callers:
+        if not isinstance(told, ast.Name) or frame.definition is None or frame.function in _CONSTRUCTORS:
+            return False
+        name, function = told.id, frame.definition.node
+        if name not in _names_of_parameters(function) or name in _bound_in(function):
+            return False
+        told = _passed(frame, name)
+    return bool(callers)
+
+
+def _rate_told(node: ast.AST, event: Event) -> ast.expr | None:
+    """The expression for the rate in the call of a function, or in that which makes a layer."""
+    if not isinstance(node, ast.Call):
+        return None
+    is_attention = isinstance(event, LibraryCall) and event.name == _ATTENTION
+    place = 4 if is_attention else 1 if isinstance(event, LibraryCall) else 0
+    by_name = next((each.value for each in node.keywords if each.arg in ("p", "dropout_p")), None)
+    return by_name or next(iter(node.args[place:]), None)
+
+
+def _names_of_parameters(function: ast.AST) -> list[str]:
+    """The names of the parameters of a function, those by position first."""
+    given = function.args if isinstance(function, ast.FunctionDef) else None
+    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)] if given is not None else []
+
+
+def _bound_in(function: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _passed(frame: Frame, name: str) -> ast.expr | None:
+    """The expression that the call of a method gives one of its parameters."""
+    call = frame.call.node if frame.call is not None else None
+    if not isinstance(call, ast.Call) or frame.definition is None:
+        return None
+    place = _names_of_parameters(frame.definition.node).index(name) - 1
+    by_name = next((each.value for each in call.keywords if each.arg == name), None)
+    return by_name or next(iter(call.args[place:]), None)
+
+
+def _is_argument(site: Site, frame: Frame, ctx: Context) -> bool:
+    """Whether a place is that of an argument of the function of a frame, or of its default."""
+    arguments: Any = getattr(frame.definition.node, "args", None) if frame.definition is not None else None
+    if arguments is None or frame.definition is None or frame.function in _CONSTRUCTORS:
         return False
-    arguments: Any = getattr(method.definition.node, "args", None)
-    return (
-        arguments is not None
-        and ctx.is_within(given.site, method.definition)
-        and any(child is given.site.node for child in ast.walk(arguments))
-    )
+    return ctx.is_within(site, frame.definition) and any(child is site.node for child in ast.walk(arguments))
 
 
 def happens_in_training_only(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:

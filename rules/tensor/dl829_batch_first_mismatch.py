@@ -136,6 +136,8 @@ def _by_use(value: Value, ctx: Context) -> tuple[Steps, Site, str] | None:
     found = ctx.pooled(value)
     if found is None or ctx.is_batch_first(found[0].layer) is not False or found[1].site is None:
         return None
+    if (by_input := _by_input(found[0].result, ctx)) is not None:
+        return by_input  # the use may be right; what is wrong is how the layer is called, or made
     name = ctx.class_name(found[0].layer)
     what = "is one sample of the batch" if found[1].name == "item" else "goes over the samples"
     return found[0], found[1].site, f"`{ctx.source_of(found[1].site)}` {what}: this `{name}` returns the time first"

@@ -40,9 +40,9 @@ def run(folder: Path, source: str, **files: str) -> Interpreted:
     return run_file(folder / "main.py")
 
 
-def run_file(file: Path, unsaved: str | None = None) -> Interpreted:
-    """Interpret a file as it is run, among those beside it; ``unsaved`` is its text in an editor."""
-    folder = file.parent
+def run_file(file: Path, unsaved: str | None = None, root: Path | None = None) -> Interpreted:
+    """Interpret a file as it is run, among those beside it or in ``root``; ``unsaved`` is its text in an editor."""
+    folder = root or file.parent
     project, facts = Project(folder, {} if unsaved is None else {file: unsaved}), load_facts()
     module = project.load(file)
     machine = new_machine(project, facts, module, None)

@@ -43,6 +43,8 @@ def is_asked(test: str, call: str, files: dict[str, str] | None = None) -> list[
         ("size > 4", "(Scale(2, 3), scaled(2, 4))"),
         ("turned", "(Scale(2, 3, False), scaled(2, turned=False))"),
         ("not turned", "(Scale(2, 3), scaled(2))"),
+        ("size is None", "(Scale(2, 3, **read()), scaled(2, size=3, **read()))"),
+        ("size is None", "(Scale(2, [read()]), scaled(2, sorted(read())))"),
     ],
 )
 def test_no_call_asks_for_it(test: str, call: str) -> None:
@@ -94,4 +96,52 @@ def scaled(width, size):
 def test_a_parameter_that_is_set_again() -> None:
     user = f"from main import scaled\n{FITS}\nfit(scaled(read(), 3))\n"
     (finding,) = found("DL842", SET_AGAIN, {"README.md": "", "run.py": user})
+    assert "no-default" not in [each.kind for each in finding.assumptions]
+
+
+SET_LATER = """
+import numpy as np
+
+def scaled(width, size):
+    if size is None:
+        return np.int(width)
+    size = np.concatenate([width, size])
+    return size
+"""
+COUNTED = """
+import numpy as np
+from main import scaled
+
+def counted(rows):
+    {body}
+
+def run(rows):
+    width, size = counted(rows)
+    return scaled(width, size)
+
+if __name__ == "__main__":
+    run(read())
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "asked"),
+    [
+        ("return np.array(rows), np.array(rows)", True),
+        ("return rows, rows", False),
+        ("return np.array(rows), find(rows)", False),
+        ("if rows:\n        return 1, None\n    return 1, np.array(rows)", False),
+        ("if rows:\n        return 1, np.zeros(3)", False),
+    ],
+)
+def test_what_a_function_returns_in_any_case(body: str, asked: bool) -> None:
+    (finding,) = found("DL842", SET_LATER, {"README.md": "", "run.py": COUNTED.format(body=body)})
+    assert ("no-default" in [each.kind for each in finding.assumptions]) is asked
+
+
+def test_a_parameter_that_is_set_again_in_a_loop_around() -> None:
+    text = "import numpy as np\n\ndef scaled(width, size):\n    for _ in range(9):\n        if size is None:\n"
+    text += "            return np.int(width)\n        size = find(width)\n"
+    user = f"from main import scaled\n{FITS}\nfit(scaled(read(), 3))\n"
+    (finding,) = found("DL842", text, {"README.md": "", "run.py": user})
     assert "no-default" not in [each.kind for each in finding.assumptions]

@@ -205,3 +205,33 @@ def test_a_notebook_goes_on_with_its_next_cell(tmp_path: Path, text: str) -> Non
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "main.ipynb").write_text(json.dumps(notebook))
     assert run_file(tmp_path / "main.ipynb").all_of(CallRefused)
+
+
+INSIDE = "def main():\n    from tools.data import Missing\n    return Missing\n\nmain()"
+
+
+def folders(root: Path, **more: str) -> Path:
+    """A script in a folder of a project that imports, in a function, from another one."""
+    files = {"README.md": "# Models\n", "tools/data.py": HERE, "scripts/main.py": INSIDE + CALL}
+    for name, text in {**files, **more}.items():
+        (root / name).parent.mkdir(exist_ok=True, parents=True)
+        (root / name).write_text(text)
+    return root / "scripts" / "main.py"
+
+
+def test_a_function_ends_at_an_import_from_a_file_above_the_script(tmp_path: Path) -> None:
+    assert not run_file(folders(tmp_path), root=tmp_path).all_of(CallRefused)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"other/tools/data.py": HERE},
+        {"README.md": "PYTHONPATH=lib python scripts/main.py\n"},
+        {"scripts/main.py": "import sys\nsys.path.insert(0, find())\n" + INSIDE + CALL},
+        {"scripts/main.py": INSIDE.replace("Missing", "load") + CALL},
+    ],
+    ids=["two", "notes", "path", "there"],
+)
+def test_another_file_may_be_meant(tmp_path: Path, more: dict[str, str]) -> None:
+    assert run_file(folders(tmp_path, **more), root=tmp_path).all_of(CallRefused)

@@ -173,3 +173,53 @@ def test_a_parameter_that_nobody_gives(caller: str, expected: list[str]) -> None
 def test_the_callers_of_a_library_may_give_it() -> None:
     (finding,) = found("DL309", PARAMETER)
     assert "no-default" not in [each.kind for each in finding.assumptions]
+
+
+FLAG = """
+import torch.nn as nn
+import torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self, width, thin=False):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+        self.thin = thin
+
+    def forward(self, x):
+        x = self.layer(x)
+        if self.thin:
+            x = F.dropout(x)
+        return x
+"""
+MAKES = """
+from main import Net
+import torch
+
+class Kinds:
+    net = Net
+
+def fit(model, x):
+    model(x).sum().backward()
+
+if __name__ == "__main__":
+    fit({made}, torch.zeros(2, 3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "more", "is_asked_for"),
+    [
+        ("Kinds.net(3)", "", False),
+        ("Kinds.net(3).to('cuda')", "print(3, 4, 5)\nhelp = torch.full(3, 4, 5)", False),
+        ("make(3)", "net = make()\nmodel = net(3, True)", True),
+        ("make(3)", "model = make(thin=True)", True),
+        ("make(3)", "options = {'thin': True}", True),
+        ("make(3)", "model.thin = True", True),
+        ("make(3)", "class Wide(Net):\n    pass", True),
+        ("make(3)", "model = make()(*sizes, **options)", True),
+    ],
+)
+def test_a_flag_that_nothing_switches_on(made: str, more: str, is_asked_for: bool) -> None:
+    files = {"README.md": "", "run.py": MAKES.format(made=made) + more + "\n"}
+    (finding,) = found("DL216", FLAG, files)
+    assert ("no-default" not in [each.kind for each in finding.assumptions]) is is_asked_for

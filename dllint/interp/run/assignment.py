@@ -11,8 +11,9 @@ from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
+from dllint.interp.run.samples import parts_of_sample
 from dllint.sites import Site
-from dllint.values import Const, Items, Scope, Value
+from dllint.values import Const, Items, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -64,7 +65,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
     site = Site(scope.module, target)
     starred = next((i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)), None)
     if starred is None:
-        if machine.block is not None and _cannot_be_unpacked(value, len(target.elts)):
+        if machine.block is not None and _cannot_be_unpacked(machine, value, len(target.elts)):
             raise CallError(site)
         for element, part in zip(target.elts, containers.unpack(machine, value, len(target.elts), site), strict=True):
             assign(machine, element, part, scope)
@@ -79,13 +80,16 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
             assign(machine, element, containers.get_slice(machine, value, rest, site), scope)
 
 
-def _cannot_be_unpacked(value: Value, count: int) -> bool:
-    """Whether a value, or each that it may be, is a tuple with more or fewer parts than there are variables."""
-    return all(_is_tuple_of_others(option, count) for _, option in alternatives(value))
+def _cannot_be_unpacked(machine: Machine, value: Value, count: int) -> bool:
+    """Whether a value, or each that it may be, has certainly more or fewer parts than there are variables."""
+    return all(_has_others(machine, option, count) for _, option in alternatives(value))
 
 
-def _is_tuple_of_others(value: Value, count: int) -> bool:
-    """Whether a value is a tuple that is written out, and has more or fewer parts than there are variables."""
+def _has_others(machine: Machine, value: Value, count: int) -> bool:
+    """Whether a value is a tuple that is written out, or a sample, with more or fewer parts than so many."""
+    if isinstance(value, Symbol):
+        parts = parts_of_sample(machine, value)
+        return bool(parts) and count not in parts
     if not isinstance(value, Items) or value.kind != "tuple" or not value.exact or len(value.items) == count:
         return False
     is_written = value.site is not None and isinstance(value.site.node, ast.Tuple)

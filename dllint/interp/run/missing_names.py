@@ -15,15 +15,19 @@ from dllint.events import OptionMissing
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set, variables_of
 from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import lacks
+from dllint.interp.source.positions import enclosing_scope
+from dllint.interp.source.starting import is_one_of_several
 from dllint.interp.source.trials import has_main_guard
 from dllint.interp.source.unbound_names import is_provided, is_unbound
+from dllint.sites import Site
 from dllint.values import Instance, ModuleReference
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
-    from dllint.sites import Site
     from dllint.values import Scope, Value
+
+_SEARCH_PATH = re.compile(r"\bsys\.path\b")
 
 
 def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
@@ -117,8 +121,24 @@ def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceMod
     if statement.level:
         return True
     parts = (statement.module or "").split(".")
-    beside = machine.main.folder.joinpath(*parts).with_suffix(".py")
-    return importer is machine.main and module.file == beside and not _is_library(machine, parts[0])
+    if importer is not machine.main or _is_library(machine, parts[0]):
+        return False
+    if module.file == machine.main.folder.joinpath(*parts).with_suffix(".py"):
+        return True
+    return _is_in_function(importer, statement) and _is_nowhere_else(machine, importer, module)
+
+
+def _is_in_function(importer: SourceModule, statement: ast.ImportFrom) -> bool:
+    """Whether an import is made when a function is called; what is imported at the top is asked for by itself."""
+    return bool(enclosing_scope(Site(importer, statement)))
+
+
+def _is_nowhere_else(machine: Machine, importer: SourceModule, module: SourceModule) -> bool:
+    """Whether a file above a script is the only one of its name in a whole project, in which all is found by names."""
+    project = machine.project
+    if project.is_edited or project.sets_search_path or importer.contains(_SEARCH_PATH):
+        return False
+    return project.is_whole_around(importer) and not is_one_of_several(project, module)
 
 
 def _is_library(machine: Machine, name: str) -> bool:

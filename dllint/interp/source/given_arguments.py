@@ -12,6 +12,7 @@ from dllint.interp.source.known_settings import default_of, literal_of
 from dllint.interp.source.looked_up import may_be_looked_up
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
+from dllint.interp.source.something import Something, is_something
 from dllint.sites import Site
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dllint.interp.source.project import Project
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _TAKE_CLASSES = frozenset(("super", "isinstance", "issubclass"))
 _MAX_DEPTH = 3
 
@@ -31,7 +33,9 @@ class _Expression:
     node: ast.expr
 
 
-def values_given(project: Project, module: SourceModule, function: ast.AST, name: str) -> Sequence[Any]:
+def values_given(
+    project: Project, module: SourceModule, function: ast.AST, name: str, reader: ast.expr | None = None
+) -> Sequence[Any]:
     """All values that calls of a function, or of a class whose constructor it is, give one of its parameters.
 
     Args:
@@ -39,11 +43,13 @@ def values_given(project: Project, module: SourceModule, function: ast.AST, name
         module: the file at whose top the function or class stands.
         function: the function.
         name: the parameter.
+        reader: where its value is asked for; what the function binds the name to after that does not matter.
 
     Returns:
         The values; none where a call may give any other one, where the function is handed on, or nothing calls it.
+        Of some it is known only that they are not `None` (`Something`).
     """
-    return _Search(project).given(module, function, name, 0) or ()
+    return _Search(project).given(module, function, name, 0, reader) or ()
 
 
 class _Search:
@@ -52,9 +58,11 @@ class _Search:
     def __init__(self, project: Project) -> None:
         self._project = project
 
-    def given(self, module: SourceModule, function: ast.AST, name: str, depth: int) -> list[Any] | None:
+    def given(
+        self, module: SourceModule, function: ast.AST, name: str, depth: int, reader: ast.expr | None
+    ) -> list[Any] | None:
         """The values of a parameter; ``None`` where not all are known."""
-        if not isinstance(function, _FUNCTION) or depth > _MAX_DEPTH or _binds(function, name):
+        if not isinstance(function, _FUNCTION) or depth > _MAX_DEPTH or _binds(function, name, reader):
             return None
         called = _called_as(module, function)
         if called is None:
@@ -65,13 +73,12 @@ class _Search:
         place = names.index(name) - is_method if name in names else None
         found: list[Any] = []
         for user, call in self._calls_of(module, named) or ():
-            if any(isinstance(each, ast.Starred) for each in call.args) or any(
-                each.arg is None for each in call.keywords
-            ):
-                return None
+            is_open = any(isinstance(each, ast.Starred) for each in call.args)
             given = next((each.value for each in call.keywords if each.arg == name), None)
             if given is None and place is not None and place < len(call.args):
                 given = call.args[place]
+            if is_open or (given is None and any(each.arg is None for each in call.keywords)):
+                return None  # what is expanded may give it
             value = _Expression(user, given) if given is not None else None
             if value is None and default is not None:
                 value = _Expression(module, default)
@@ -105,14 +112,15 @@ class _Search:
             around = (each for each in ancestors(Site(module, node)) if isinstance(each, _FUNCTION))
             function = next(around, None)
             if function is not None and node.id in _parameters_of(function):
-                return self.given(module, function, node.id, depth + 1)
-            return _constant(module, node.id) if function is None or not _binds(function, node.id) else None
+                return self.given(module, function, node.id, depth + 1, node)
+            if function is None or not _binds(function, node.id):
+                return _constant(module, node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             imported = self._module_called(module, node.value.id)
             is_set = re.compile(rf"\.{re.escape(node.attr)}\s*=(?!=)")
             if imported is not None and not any(self._project.mentioning(is_set)):
                 return _constant(imported, node.attr)
-        return None
+        return [Something()] if is_something(module, node) else None
 
     def _module_called(self, importer: SourceModule, name: str) -> SourceModule | None:
         """The file of the project that another one imports under a name."""
@@ -163,9 +171,17 @@ def _parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]
     return {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
 
 
-def _binds(function: ast.AST, name: str) -> bool:
-    """Whether the body of a function binds a name."""
-    return any(node.id == name and not isinstance(node.ctx, ast.Load) for node in nodes_of(function).of(ast.Name))
+def _binds(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, reader: ast.expr | None = None) -> bool:
+    """Whether the body of a function binds a name; with a reader, before it is read there, or in a loop around."""
+    nodes = nodes_of(function)
+    bound = [node for node in nodes.of(ast.Name) if node.id == name and not isinstance(node.ctx, ast.Load)]
+    is_inside = reader is not None and function.lineno <= reader.lineno <= (function.end_lineno or 0)
+    if reader is None or not is_inside:
+        return bool(bound)
+    around = [each for each in nodes.of(*_LOOPS) if each.lineno <= reader.lineno <= (each.end_lineno or 0)]
+    first = min((each.lineno for each in around), default=reader.lineno)
+    last = max((each.end_lineno or 0 for each in around), default=reader.lineno)
+    return any(node.lineno <= reader.lineno or first <= node.lineno <= last for node in bound)
 
 
 def _constant(module: SourceModule, name: str) -> list[Any] | None:

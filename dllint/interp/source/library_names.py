@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from dllint.interp.source.imported import prefixes
+
 TABLE = Path(__file__).resolve().parents[2] / "knowledge" / "library_names.txt"
 
 _HEADER = re.compile(r"(?m)^== (\S+) (\S+)\n")
@@ -25,8 +27,25 @@ class Gone:
     version: str
 
 
+# Modules at the top that no release has any more, and methods, of which the table knows nothing. `pl_bolts` asks for
+# Lightning below 2, and was never released for a later one.
+_MORE = {
+    **{name: Gone(name, "gdal", "3.2") for name in ("gdal", "gdalconst", "ogr", "osr")},
+    "pl_bolts": Gone("pl_bolts", "pytorch-lightning", "2.0"),
+    "pl_examples": Gone("pl_examples", "pytorch-lightning", "2.0"),
+    **{
+        f"{module}.Trainer.{name}": Gone(f"{module}.Trainer.{name}", "pytorch-lightning", "2.0")
+        for module in ("pytorch_lightning", "lightning.pytorch", "lightning")
+        for name in ("add_argparse_args", "from_argparse_args", "parse_argparser")
+    },
+}
+
+
 def gone(dotted: str) -> Gone | None:
     """What a dotted name needs that its library has no more: the shortest part of it that is gone."""
+    more = next((_MORE[part] for part in prefixes(dotted) if part in _MORE), None)
+    if more is not None:
+        return more
     library, *rest = dotted.split(".")
     package, names = _names_of(library) if rest else ("", {})
     for size in range(1, len(rest) + 1) if names else ():

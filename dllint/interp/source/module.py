@@ -203,7 +203,20 @@ class SourceModule:
     def is_unparsable(self) -> bool:
         """Whether no Python can parse the file. Code for Python 2, or for a newer one, can be run elsewhere."""
         error = self.parse_error
+        if error is None:
+            return self.repeated_argument is not None
         return isinstance(error, SyntaxError) and not str(error.msg).startswith(_OF_OTHER_PYTHONS)
+
+    @cached_property
+    def repeated_argument(self) -> tuple[str, int, int] | None:
+        """Name, line and column of a keyword that a call gives twice: it can be parsed, and no Python compiles it."""
+        for call in self._all_calls if self.parse_error is None and not self.source.has_cells else ():
+            seen: set[str | None] = {None}  # `**` may stand there several times
+            for each in call.keywords:
+                if each.arg is not None and each.arg in seen:
+                    return each.arg, each.lineno, each.col_offset
+                seen.add(each.arg)
+        return None
 
     @cached_property
     def top_imports(self) -> tuple[tuple[str, int], ...]:

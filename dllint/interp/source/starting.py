@@ -193,7 +193,7 @@ def _refused_import(project: Project, module: SourceModule) -> str:
                 return "." * level + name
         for name, level, wanted in _look_at(project, each).top_names:
             found = project.find(each, name, level)
-            if found is None or found is each or (not level and _is_one_of_several(project, found)):
+            if found is None or found is each or (not level and is_one_of_several(project, found)):
                 continue
             if found.is_package and not project.is_whole_around(module):
                 continue  # the name may be that of a module which is elsewhere
@@ -209,7 +209,7 @@ def _is_hidden(project: Project, importer: SourceModule, name: str, level: int) 
     hiding = project.find(importer, head, level) if head else None
     if hiding is None or hiding.is_package or hiding.contains(_FOUND_ELSEWHERE):
         return False
-    return project.find(importer, name, level) is None and not _is_one_of_several(project, hiding)
+    return project.find(importer, name, level) is None and not is_one_of_several(project, hiding)
 
 
 def needed_of_libraries(project: Project, module: SourceModule) -> Iterator[str]:
@@ -244,7 +244,7 @@ def _look_at(project: Project, module: SourceModule) -> SourceModule:
     return module
 
 
-def _is_one_of_several(project: Project, module: SourceModule) -> bool:
+def is_one_of_several(project: Project, module: SourceModule) -> bool:
     """Whether another file of the project has the same name and folder: which one is meant depends on the start."""
     tail = module.file.parts[-2:]
     return sum(file.parts[-2:] == tail for file in project.files) > 1
