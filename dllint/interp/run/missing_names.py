@@ -44,7 +44,7 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
 def is_forgotten(machine: Machine, node: ast.Name, scope: Scope) -> bool:
     """Whether a name raises `NameError`: nothing binds it where it is read, and Python has none of its own.
 
-    What functions bind for themselves is not there at the top of a file, nor in other functions. Of a file that stands
+    What functions bind for themselves is missing at the top of a file, nor in other functions. Of a file that stands
     alone, and in an editor, where all may be unfinished, only modules of Python's that it does not import are such
     names: a program has a main guard, or imports others of its project.
     """

@@ -1,4 +1,4 @@
-"""Where a script certainly fails, as can be told without interpreting it: it reads what is not there."""
+"""Where a script certainly fails, as can be told without interpreting it: it reads what is missing."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dllint.interp.source.known_settings import default_of, literal_of
 from dllint.interp.source.looked_up import may_be_looked_up
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.positions import ancestors
 from dllint.interp.source.not_none import Something, is_something
+from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
 
 if TYPE_CHECKING:

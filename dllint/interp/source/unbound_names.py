@@ -32,7 +32,7 @@ def is_provided(module: SourceModule, name: str) -> bool:
 
 
 def is_unbound(module: SourceModule, name: str, node: ast.AST) -> bool:
-    """Whether a name that some other function may bind is not there where it is read.
+    """Whether a name that some other function may bind is missing where it is read.
 
     Args:
         module: the file.
@@ -103,7 +103,7 @@ def _bound_in(nodes: Iterable[ast.AST]) -> Set[str]:
 
 
 def needed_unbound(module: SourceModule) -> str:
-    """A name that a file reads in any case while it is imported, and that is not there; empty if there is none.
+    """A name that a file reads in any case while it is imported, and that is missing; empty if there is none.
 
     That is what its statements at the top read, the bodies of its classes, decorators, and defaults of parameters.
     """
