@@ -128,6 +128,7 @@ def test_fixtures_lie_beside_their_rules() -> None:
         assert (builtin_directory() / path.relative_to(FOLDER)).exists()
 
 
+@pytest.mark.slow
 @each_fixture
 def test_other_rules_change_nothing(path: Path) -> None:
     """What is left out depends on which rules run: with all of them, each finds what it finds alone."""
