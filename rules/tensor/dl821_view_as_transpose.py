@@ -37,8 +37,9 @@ are true. All 6 are questions now. In 127 others 1 finding was true and 2 false:
 one that a test of the number of axes keeps from happening. Both are silent now. In the batches after them, 2 more were
 false and none was true.
 
-By default only views of such states are reported: they are certain. Of the 5 findings of another kind that were read
-and settled in all batches, 1 was true; they are there where the rule is selected by name.
+By default only views of such states are reported: in 388 public repositories 3 findings, all in near-copies of one
+model, and all true. Of the 5 findings of another kind that were read and settled in all batches, 1 was true; they are
+there where the rule is selected by name.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -167,3 +167,21 @@ def is_placeholder(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Pass) or (
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     )
+
+
+def bound_in(nodes: Iterable[ast.AST]) -> Set[str]:
+    """All names that some nodes bind."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            found.update(node.names)
+        elif name := getattr(node, "name", None) or getattr(node, "rest", None):  # definitions, handlers and patterns
+            found.add(name)
+    return found

@@ -12,7 +12,7 @@ from typing import Any
 from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceFile
-from dllint.interp.source.bindings import Bindings, bindings_of
+from dllint.interp.source.bindings import Bindings, bindings_of, bound_in
 from dllint.interp.source.import_statements import imports_of
 from dllint.interp.source.nodes import forget_nodes, nodes_of, take_apart
 from dllint.interp.source.patterns import Pattern
@@ -273,20 +273,7 @@ class SourceModule:
     @cached_property
     def _bound(self) -> Set[str]:
         """All names that are bound somewhere in the file."""
-        found: set[str] = set()
-        for node in nodes_of(self.tree).all:
-            if isinstance(node, ast.Name):
-                if not isinstance(node.ctx, ast.Load):
-                    found.add(node.id)
-            elif isinstance(node, ast.arg):
-                found.add(node.arg)
-            elif isinstance(node, ast.alias):
-                found.add(node.asname or node.name.partition(".")[0])
-            elif isinstance(node, ast.Global | ast.Nonlocal):
-                found.update(node.names)
-            elif name := getattr(node, "name", None):  # definitions, handlers and patterns
-                found.add(name)
-        return frozenset(found)
+        return bound_in(nodes_of(self.tree).all)
 
     @cached_property
     def comments(self) -> dict[int, str]:

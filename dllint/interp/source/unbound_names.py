@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
-from dllint.interp.source.bindings import Definition
+from dllint.interp.source.bindings import Definition, bound_in
 from dllint.interp.source.missing_names import has_only_what_is_written
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import evaluated, walk
@@ -57,7 +57,7 @@ def _bound_inside(module: SourceModule, statement: ast.stmt) -> Set[str]:
     """All names that a statement at the top of a file binds, found once."""
     known: dict[int, Set[str]] = module.told.setdefault(_bound_inside, {})
     if statement.lineno not in known:
-        known[statement.lineno] = _bound_in(walk(statement))
+        known[statement.lineno] = bound_in(walk(statement))
     return known[statement.lineno]
 
 
@@ -81,25 +81,7 @@ def _bound_by(body: list[ast.stmt]) -> Iterator[str]:
             yield statement.name
         else:
             within = {id(name) for each in nodes_of(statement).of(ast.comprehension) for name in walk(each.target)}
-            yield from _bound_in(each for each in walk(statement) if id(each) not in within)
-
-
-def _bound_in(nodes: Iterable[ast.AST]) -> Set[str]:
-    """All names that some nodes bind."""
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
-                found.add(node.id)
-        elif isinstance(node, ast.arg):
-            found.add(node.arg)
-        elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            found.update(node.names)
-        elif name := getattr(node, "name", None) or getattr(node, "rest", None):  # definitions, handlers and patterns
-            found.add(name)
-    return found
+            yield from bound_in(each for each in walk(statement) if id(each) not in within)
 
 
 def needed_unbound(module: SourceModule) -> str:
