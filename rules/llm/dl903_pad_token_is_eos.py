@@ -32,8 +32,8 @@ padding token of its own, 16 of 16 stop, after 5 tokens. The training loss is .0
 ## Not reported
 Collators that pad by length (`DataCollatorForSeq2Seq`, those of TRL); masked language models; a padding token that is
 set to something else later. Where no code puts an EOS token at the end of the texts, there is none to be masked: that
-is a question. So it is where they end with the mark of a turn (`<|im_end|>`, `<|eot_id|>`), which is another token than
-EOS for many tokenizers: the first Qwen-Chat sets none, Qwen2-Instruct has this one.
+is a question. So it is where they end with the mark of a turn (`<|im_end|>`, `<|eot_id|>`), which need not be the
+EOS token of the tokenizer.
 
 ## On real code
 75 public repositories that load models of transformers: no finding, and one question, of texts whose ends are not
@@ -62,7 +62,7 @@ from dllint.api import (
 _COLLATOR = "DataCollatorForLanguageModeling"
 _PADDING = ("pad_token", "pad_token_id")
 _EOS = ("eos_token", "eos_token_id")
-_ENDS_OF_TURNS = ("<|im_end|>", "<|eot_id|>")  # which are EOS for the chat models of a family, and not for the others
+_ENDS_OF_TURNS = ("<|im_end|>", "<|eot_id|>")  # which a tokenizer may have beside its EOS
 _ENDS = ("</s>", "<|endoftext|>", "<eos>", *_ENDS_OF_TURNS)
 _UNKNOWN = "the texts end with the EOS token, as those of a model that is to stop do"
 
