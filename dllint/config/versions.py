@@ -40,8 +40,7 @@ PACKAGES = frozenset((
     "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy", "pillow",
     "pyyaml", "scikit-learn", "scikit-image", "scipy", "pandas", "numba", "tensorflow", "torchtext", "allennlp", "cuda",
     "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym", "gymnasium",
-    "imageio", "kornia", "matplotlib", "monai", "moviepy", "nibabel", "nltk",
-    "segmentation-models-pytorch",
+    "imageio", "kornia", "matplotlib", "monai", "moviepy", "nibabel", "nltk", "segmentation-models-pytorch",
     "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
     "audiomentations", "catalyst", "omegaconf", "pydicom",
 ))

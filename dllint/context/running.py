@@ -101,7 +101,7 @@ class Running(Assuming, SwitchedOff):
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
         module = self.program.module
-        if site.module is module and is_tried_in_notebook(self.program.module):
+        if site.module is module and is_tried_in_notebook(module):
             yield _ON_A_TRIAL
             return
         if self.program.kind != "module" or (event is not None and not self._is_trial):
