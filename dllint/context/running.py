@@ -101,7 +101,8 @@ class Running(Assuming, SwitchedOff):
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
         module = self.program.module
-        if site.module is module and is_tried_in_notebook(module):
+        is_in_program = site.module is module
+        if is_in_program and is_tried_in_notebook(module):
             yield _ON_A_TRIAL
             return
         if self.program.kind != "module" or (event is not None and not self._is_trial):
@@ -109,7 +110,7 @@ class Running(Assuming, SwitchedOff):
         around = [node for node in ancestors(site) if isinstance(node, Definition)]
         if not around and self._is_trial and (event is not None or self._is_in_main(site)):
             yield _ON_A_TRIAL
-        if event is not None or site.module is module:
+        if event is not None or is_in_program:
             yield from self._of_definition(site)
 
     def _of_definition(self, site: Site) -> Iterator[Assumption]:
