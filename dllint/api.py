@@ -89,6 +89,7 @@ from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.bindings import is_placeholder
 from dllint.interp.source.facts import Removal
+from dllint.interp.source.library_names import Gone
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
 from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
@@ -179,6 +180,7 @@ __all__ = [
     "Flow",
     "Frame",
     "Function",
+    "Gone",
     "GradientClip",
     "Guard",
     "Guards",

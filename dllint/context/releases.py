@@ -15,15 +15,17 @@ from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in, numbers_read
 from dllint.interp.source.early_names import early_names
-from dllint.interp.source.gone_names import Need
-from dllint.interp.source.imported import prefixes
-from dllint.interp.source.library_names import Gone
+from dllint.interp.source.gone_names import Need, is_of_project
+from dllint.interp.source.imported import dotted_uses, prefixes
+from dllint.interp.source.library_names import Gone, gone
 from dllint.interp.source.module import SourceModule
-from dllint.interp.source.positions import enclosing_scope
+from dllint.interp.source.positions import enclosing_scope, is_never_reached
 from dllint.interp.source.starting import needed_of_libraries
 from dllint.interp.source.trials import has_main_guard
 from dllint.sites import Site
 
+# Libraries whose last release is made for early ones of others: it is these that who uses them keeps.
+_OF_EARLY = frozenset(("torchtext", "pl_bolts", "pl_examples"))
 _GO_WITH_TORCH = frozenset(("torchvision", "torchaudio", "torchtext"))
 _PYTHON = "3.10"  # with an earlier one nobody has the newest releases
 _MANY = 20  # files
@@ -85,6 +87,24 @@ class Releases(Sources):
             limits = self.facts.clues["item"]
             yield from ((Site(module, node), ast.unparse(node), f"torch {limits[each]}") for each in limits)
 
+    def uses_of_gone(self) -> Iterator[tuple[Site, Gone]]:
+        """What the program's file imports, reads or calls of libraries and later releases do not have.
+
+        Only what the table tells that was read off their releases; what a rule tells by itself is left out.
+        """
+        module, known = self.program.module, self.facts.old_imports
+        imported: set[Gone] = set()  # whose import fails: what is done with them is the same thing
+        for node, dotted in sorted(dotted_uses(module.tree), key=lambda use: not isinstance(use[0], ast.alias)):
+            found, library = gone(dotted), dotted.partition(".")[0]
+            if found is None or found in imported or library in _OF_EARLY:
+                continue
+            is_told = self._is_reported(found.name) or self._is_reported(dotted)
+            is_told = is_told or any(each in known for each in prefixes(dotted))
+            site = Site(module, node)
+            if not is_told and not is_of_project(self._machine.project, module, library) and not is_never_reached(site):
+                imported.update([found] if isinstance(node, ast.alias) else ())
+                yield site, found
+
     def _may_run_below(self, limit: str | None, package: str, version: str) -> bool:
         if limit is not None and version_key(limit) <= version_key(version):
             return False
@@ -101,8 +121,8 @@ class Releases(Sources):
         """
         return self._limits.get(package)
 
-    def assumed_version(self, package: str, version: str) -> Assumptions:
-        """What a claim about a version of a package and later ones assumes.
+    def assumed_version(self, package: str, version: str, *, name: str = "") -> Assumptions:
+        """What a claim about a version of a package and later ones assumes; with ``name``, that this is gone from them.
 
         That is such a version, where the project gives no bound of any; and where code that runs uses what an earlier
         release of that package has taken away, or of the one that it needs, that somebody mends this.
@@ -113,7 +133,9 @@ class Releases(Sources):
         needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
         by_package = {package: version, needed: release}
         for each in self._early_names:
-            if each.package in by_package and version_key(each.version) <= version_key(by_package[each.package]):
+            release = by_package.get(each.package, "0")
+            is_same = bool(name) and (each.package, each.version) == (package, version)
+            if not is_same and version_key(each.version) <= version_key(release):
                 told = f"`{each.name}` exists, which {each.package} {each.version} and later releases do not have"
                 return (*found, Assumption("effect", told))
         return tuple(found)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from dllint.context.base import ProgramView
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.positions import ancestors, enclosing_definition, is_never_reached
 from dllint.interp.source.returned import methods_of_returned
@@ -143,6 +144,20 @@ class Sources(ProgramView):
         for call, name in methods_of_returned(module, self.facts.returned):
             if not is_never_reached(Site(module, call)):
                 yield Site(module, call), name
+
+    def classes_of_libraries(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:
+        """The classes of the program's file with one of some classes of libraries as a base, with its dotted name."""
+        module, known = self.program.module, {self.facts.canonical(name): name for name in names}
+        imported = imported_names(module.tree)
+        for definition in nodes_of(module.tree).of(ast.ClassDef):
+            bases = (self._dotted(base, imported) for base in definition.bases)
+            yield from ((Site(module, definition), known[base]) for base in bases if base in known)
+
+    def _dotted(self, node: ast.expr, imported: Mapping[str, str]) -> str:
+        """The canonical name of something of a library that an expression names, or nothing."""
+        if isinstance(node, ast.Name):
+            return self.facts.canonical(imported.get(node.id, ""))
+        return self.facts.canonical(dotted_name(node, imported)) if isinstance(node, ast.Attribute) else ""
 
     def discarded(self) -> Iterator[tuple[Site, str]]:
         """The calls and attributes of the program's file that stand as statements: nobody gets what they give.

@@ -109,6 +109,8 @@ class Facts:
         self.returned: dict[str, str] = {}
         self.removed_attributes: dict[str, Removal] = {}
         self.removed_arguments: dict[str, dict[str, Removal]] = {}
+        self.removed_texts: dict[str, dict[str, Removal]] = {}
+        self.removed_hooks: dict[str, dict[str, Removal]] = {}
         self.removed_defaults: dict[str, Removal] = {}
         self.removed_positions: dict[str, Removal] = {}
         self.needed_releases: dict[str, str] = {}
@@ -215,8 +217,10 @@ class Facts:
         self.companions.update(table.get("companions", {}))
         self.old_imports.update(table.get("old-imports", {}))
         self.old_calls.update(table.get("old-calls", {}))
-        for name, each in removed.get("arguments", {}).items():
-            self.removed_arguments[name] = {argument: Removal.read(text) for argument, text in each.items()}
+        of_each = {"arguments": self.removed_arguments, "texts": self.removed_texts, "hooks": self.removed_hooks}
+        for kind, known in of_each.items():
+            for name, each in removed.get(kind, {}).items():
+                known[name] = {part: Removal.read(text) for part, text in each.items()}
         transforms = table.get("transforms", {})
         self.transform_packages += tuple(transforms.get("packages", ()))
         for kind, names in transforms.items():
