@@ -86,7 +86,7 @@ _PACKAGES = (
     *("sklearn", "spacy", "stable_baselines3", "tensorboardX", "timm", "torch", "torch_geometric", "torchaudio"),
     *("torchmetrics", "torchvision", "transformers", "trl", "wandb", "yaml"),
 )
-_RAISED = {"nibabel": "ExpiredDeprecationError"}
+_RAISED = {"nibabel": "ExpiredDeprecationError", "nltk": "LookupError"}
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -118,6 +118,13 @@ def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> 
     return is_set or ctx.project_mentions(rf"\b{last}\b", rf"\b(?!self\.)\w+\.{last}\s*=[^=]")  # the first is fast
 
 
+def splits_no_text(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
+    """what nltk downloads is not for its tokenizers, which nothing calls, or the other file is there, too"""
+    if name != "nltk.download":
+        return False
+    return not ctx.project_mentions(r"\b(?:word|sent)_tokenize\b") or ctx.project_mentions(rf"\b{removal.instead}\b")
+
+
 def _is_set(node: ast.Attribute) -> bool:
     """Whether this sets an attribute of something else than the object that a method belongs to."""
     is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
@@ -136,7 +143,7 @@ class RemovedApi(Rule):
         "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
         "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
     )
-    excuses = (runs_with_earlier, is_set_by_project)
+    excuses = (runs_with_earlier, is_set_by_project, splits_no_text)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         facts = ctx.facts
@@ -268,7 +275,7 @@ def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
     text = call.args[0] if call.args else None
     known = ctx.facts.removed_texts.get(name, {})
     if isinstance(text, ast.Constant) and text.value in known:
-        yield _text_refused(Site(site.module, text), known[text.value], ctx)
+        yield _text_refused(Site(site.module, text), Site(site.module, call.func), known[text.value], ctx)
     removal = ctx.facts.removed_defaults.get(name)
     is_short = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
     if removal is not None and is_short:
@@ -279,8 +286,9 @@ def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
         yield from _too_many(site, call, removal, ctx)
 
 
-def _text_refused(text: Site, removal: Removal, ctx: Context) -> _Use:
-    return _Use(text, f"`{ctx.source_of(text)}`", removal, replace_range(text, f'"{removal.instead}"'))
+def _text_refused(text: Site, function: Site, removal: Removal, ctx: Context) -> _Use:
+    what = f"`{ctx.source_of(text)}` of `{ctx.source_of(function)}`"
+    return _Use(text, what, removal, replace_range(text, f'"{removal.instead}"'))
 
 
 def _too_many(site: Site, call: ast.Call, removal: Removal, ctx: Context) -> Iterator[_Use]:

@@ -58,7 +58,7 @@ _NEAR = 8  # lines
 _OF_CONFIGARGPARSE = frozenset(("is_config_file", "is_config_file_arg", "is_write_out_config_file_arg"))
 _OF_NO_USE = (
     "suppress", "unused", "not used", "deprecated", "ignored", "no longer", "legacy", "todo", "compatib", "placeholder",
-    "obsolete", "not implemented", "no effect",
+    "obsolete", "not implemented", "no effect", "is fixed", "fixed at", "fixed to",
 )  # fmt: skip
 _OF_LAUNCHERS = ("local_rank", "local-rank", "deepspeed", "help")
 
