@@ -221,6 +221,10 @@ class Facts:
         for kind, known in of_each.items():
             for name, each in removed.get(kind, {}).items():
                 known[name] = {part: Removal.read(text) for part, text in each.items()}
+        for name, heirs in removed.get("heirs", {}).items():
+            for heir in heirs:
+                own = self.removed_arguments.get(heir, {})
+                self.removed_arguments[heir] = {**self.removed_arguments[name], **own}
         transforms = table.get("transforms", {})
         self.transform_packages += tuple(transforms.get("packages", ()))
         for kind, names in transforms.items():
