@@ -89,7 +89,9 @@ from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.bindings import is_placeholder
 from dllint.interp.source.facts import Removal
+from dllint.interp.source.listing_order import Definition, ListingOrder
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.paired_lists import Column, Listings, Pairing
 from dllint.interp.source.positions import statement_around
 from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
 from dllint.interp.source.sample_reads import (
@@ -162,12 +164,14 @@ __all__ = [
     "CheckpointView",
     "Choice",
     "Class",
+    "Column",
     "Const",
     "Context",
     "Continuation",
     "Contraction",
     "DataView",
     "DatasetCreated",
+    "Definition",
     "Draw",
     "Edit",
     "Edits",
@@ -189,6 +193,8 @@ __all__ = [
     "Kept",
     "Leave",
     "LibraryCall",
+    "ListingOrder",
+    "Listings",
     "Load",
     "LoaderCreated",
     "Loop",
@@ -211,6 +217,7 @@ __all__ = [
     "Origin",
     "PaddedBatch",
     "Padding",
+    "Pairing",
     "ParametersAdded",
     "ParametersUpdated",
     "Part",
