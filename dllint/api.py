@@ -101,6 +101,7 @@ from dllint.interp.source.sample_reads import (
     only_value,
     sample_reads,
 )
+from dllint.interp.source.set_order import SetIds, ids_in_set_order
 from dllint.rewriting import (
     add_entry,
     beside,
@@ -239,6 +240,7 @@ __all__ = [
     "ScalerUpdate",
     "SchedulerCreated",
     "SchedulerStep",
+    "SetIds",
     "Setting",
     "Shape",
     "Site",
@@ -276,6 +278,7 @@ __all__ = [
     "detach_argument",
     "element_of",
     "flatten",
+    "ids_in_set_order",
     "insert_after",
     "insert_before",
     "is_bound_at",

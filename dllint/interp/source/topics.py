@@ -24,7 +24,8 @@ Topic = Literal[
     "adversary", "attack", "normalization", "padding", "ignored-label", "harmless-call", "reading", "logging",
     "learning-rate", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up", "optimizer",
     "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "l2-recipe",
-    "sharing", "order-matters", "competition", "debugging", "across-samples", "all-pairs", "set-aside",
+    "sharing", "order-matters", "competition", "debugging", "across-samples", "all-pairs", "set-aside", "texts",
+    "identities",
 ]  # fmt: skip
 """What a name can be asked about."""
 
