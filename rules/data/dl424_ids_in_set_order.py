@@ -37,8 +37,8 @@ script that loads does not name, and only a file that it imports.
 Sorts the set. Unsafe because weights that were saved before go with ids that nobody knows any more.
 
 ## On real code
-390 public repositories: 5 findings in 2 of them, all true, and 5 questions, of which 2 are true. Before anything was
-mended three more were false, identities of persons.
+390 public repositories: 5 findings in 2 of them, all true, and 4 questions: 2 true and 2 about the colors of a plot.
+Before anything was mended three more were doubtful, identities of persons.
 """
 
 from __future__ import annotations

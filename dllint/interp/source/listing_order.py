@@ -139,7 +139,7 @@ class ListingOrder:
             found: Behind = frozenset()
             if isinstance(scope, ast.FunctionDef) and key in parameters_of(scope):
                 found = frozenset([parameters_of(scope)[key]])
-            for value in self._values(scope, key):
+            for value in self._values(scope, key, steps):
                 found = _union(
                     found, value if value is None or isinstance(value, frozenset) else self.behind(value, steps)
                 )
@@ -153,7 +153,7 @@ class ListingOrder:
             isinstance(node.ctx, ast.Store) or _is_changed(node, self.parents[node], self.parents) for node in uses
         )
 
-    def _values(self, scope: ast.AST, key: str) -> Iterator[ast.expr | Behind]:
+    def _values(self, scope: ast.AST, key: str, steps: int) -> Iterator[ast.expr | Behind]:
         """All that a key is bound to, or gets appended; `None` for what changes it in another way."""
         for node in self.uses(scope).get(key, ()):
             parent = self.parents[node]
@@ -162,7 +162,7 @@ class ListingOrder:
             elif isinstance(node.ctx, ast.Del) or _is_changed(node, parent, self.parents):
                 yield None
             elif isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend"):
-                yield self._appended(parent, scope)
+                yield self._appended(parent, steps)
 
     def uses(self, scope: ast.AST) -> dict[str, list[ast.Name | ast.Attribute]]:
         """The variables of a function or of the file, or the attributes of `self` in a class, by name."""
@@ -194,15 +194,15 @@ class ListingOrder:
             case _:
                 yield None
 
-    def _appended(self, method: ast.Attribute, scope: ast.AST) -> Behind:
+    def _appended(self, method: ast.Attribute, steps: int) -> Behind:
         """What is appended, in the order of the loop around it, or what a list is extended by."""
         call = self.parents[method]
         if not isinstance(call, ast.Call) or not call.args:
             return None
         if method.attr == "extend":
-            return self.behind(call.args[0])
+            return self.behind(call.args[0], steps)
         loop = self._around(call, ast.For)
-        return self.behind(loop.iter) if isinstance(loop, ast.For) else None
+        return self.behind(loop.iter, steps) if isinstance(loop, ast.For) else None
 
     def _around(self, node: ast.AST, kind: type[ast.AST]) -> ast.AST | None:
         while node in self.parents:
