@@ -49,7 +49,7 @@ when they are sorted, the names have to tell.
 ## On real code
 390 public repositories, most of which are not about images with masks: 3 findings, all of them questions, 2 true and 1
 doubtful (foregrounds that are laid over backgrounds). In 9 others, which a search for such code had led to, 5 findings
-in 4 of them, all true, and 2 questions, which are true as well; before anything was mended two more were false, loops
+in 4 of them, all true, and 2 questions, which are true as well; before anything was mended three more were false, loops
 that read one of the two only.
 """
 
