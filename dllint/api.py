@@ -90,7 +90,9 @@ from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.bindings import is_placeholder
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.library_names import Gone
+from dllint.interp.source.listing_order import Definition, ListingOrder
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.paired_lists import Column, Listings, Pairing
 from dllint.interp.source.positions import statement_around
 from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
 from dllint.interp.source.sample_reads import (
@@ -100,6 +102,7 @@ from dllint.interp.source.sample_reads import (
     only_value,
     sample_reads,
 )
+from dllint.interp.source.set_order import SetIds, ids_in_set_order
 from dllint.rewriting import (
     add_entry,
     beside,
@@ -163,12 +166,14 @@ __all__ = [
     "CheckpointView",
     "Choice",
     "Class",
+    "Column",
     "Const",
     "Context",
     "Continuation",
     "Contraction",
     "DataView",
     "DatasetCreated",
+    "Definition",
     "Draw",
     "Edit",
     "Edits",
@@ -191,6 +196,8 @@ __all__ = [
     "Kept",
     "Leave",
     "LibraryCall",
+    "ListingOrder",
+    "Listings",
     "Load",
     "LoaderCreated",
     "Loop",
@@ -213,6 +220,7 @@ __all__ = [
     "Origin",
     "PaddedBatch",
     "Padding",
+    "Pairing",
     "ParametersAdded",
     "ParametersUpdated",
     "Part",
@@ -234,6 +242,7 @@ __all__ = [
     "ScalerUpdate",
     "SchedulerCreated",
     "SchedulerStep",
+    "SetIds",
     "Setting",
     "Shape",
     "Site",
@@ -271,6 +280,7 @@ __all__ = [
     "detach_argument",
     "element_of",
     "flatten",
+    "ids_in_set_order",
     "insert_after",
     "insert_before",
     "is_bound_at",

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 
 from dllint.context.command_line import CommandLine
 from dllint.context.running import Running
+from dllint.events import LibraryCall
 from dllint.interp.source.effects import Effects, definitions_around
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.only_parsing import PARSING
 from dllint.sites import Module, Site
+from dllint.values import Instance
 
 _TAKES_ALL = "from_argparse_args"
 
@@ -40,6 +43,35 @@ class OptionEffects(CommandLine, Running):
         effects = Effects(modules, self._may_get_to)
         naming = reading(module for module in modules if name in module.words)
         return any(effects.has_effect(module, node) for module in naming for node in self._reads(module, name))
+
+    def is_idle_option(self, event: LibraryCall) -> bool:
+        """Whether a script parses an option, and nothing that shares the parser does anything with it but show it."""
+        name = self.option_name(event)
+        is_asked = any(True for parse in PARSING for _ in self.method_calls(parse))
+        return (
+            bool(name)
+            and is_asked
+            and isinstance(event.arguments.positional[0], Instance)
+            and (self.program.kind == "module" or self.is_application(self.program.module))
+            and not self.has_effect(name, event.site.module)
+        )
+
+    def is_option_overwritten(self, event: LibraryCall) -> bool:
+        """Whether code of the file gives an option a value of its own after the parsing: `opt.train = self.train`."""
+        name = self.option_name(event)
+        nodes = nodes_of(event.site.module.tree).attributes.get(name, ())
+        return any(isinstance(node.ctx, ast.Store) and ast.unparse(node.value) != "self" for node in nodes)
+
+    @property
+    def has_no_command_line(self) -> bool:
+        """Whether all parsers of the program's files are only asked about an empty list: `parse_args(args=[])`."""
+        calls = [site.node for name in PARSING for site in self.method_calls(name)]
+        given = [
+            call.args[:1] or [each.value for each in call.keywords] for call in calls if isinstance(call, ast.Call)
+        ]
+        return bool(given) and all(
+            len(each) == 1 and isinstance(each[0], ast.List) and not each[0].elts for each in given
+        )
 
     def _reads(self, module: SourceModule, name: str) -> Iterator[ast.AST]:
         """Where a file reads what may be an option: an attribute that objects of a class do not make up themselves.

@@ -56,7 +56,6 @@ from dllint.api import (
 )
 
 _READS_THE_TEXT = 'lambda text: text.lower() in ("1", "true", "yes")'
-_PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 _OTHER_PARSERS = ("jsonargparse", "click", "typer", "pytorch_lightning.cli", "lightning.pytorch.cli")
 
 
@@ -89,31 +88,17 @@ def is_in_notebook(event: LibraryCall, ctx: Context) -> bool:
 
 def is_not_read(event: LibraryCall, ctx: Context) -> bool:
     """the script parses it, and nothing that shares the parser does anything with it but show it: it has no effect"""
-    name = ctx.option_name(event)
-    is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
-    return (
-        bool(name)
-        and is_asked
-        and isinstance(event.arguments.positional[0], Instance)
-        and (ctx.program.kind == "module" or ctx.is_application(ctx.program.module))
-        and not ctx.has_effect(name, event.site.module)
-    )
+    return ctx.is_idle_option(event)
 
 
 def is_set_afterwards(event: LibraryCall, ctx: Context) -> bool:
     """code of the file gives the option a value of its own after the parsing: `opt.train = self.train`"""
-    name = _name_of_option(event, ctx).lstrip("-").replace("-", "_")
-    nodes = (node for node in ast.walk(event.site.module.tree) if isinstance(node, ast.Attribute))
-    return any(
-        node.attr == name and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) != "self" for node in nodes
-    )
+    return ctx.is_option_overwritten(event)
 
 
 def has_no_command_line(event: LibraryCall, ctx: Context) -> bool:
     """the parser is only asked about an empty list: `parser.parse_args(args=[])`"""
-    calls = [site.node for name in ("parse_args", "parse_known_args") for site in ctx.method_calls(name)]
-    given = [call.args[:1] or [each.value for each in call.keywords] for call in calls if isinstance(call, ast.Call)]
-    return bool(given) and all(len(each) == 1 and isinstance(each[0], ast.List) and not each[0].elts for each in given)
+    return ctx.has_no_command_line
 
 
 class ArgparseTypeBool(Rule):

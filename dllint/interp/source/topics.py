@@ -19,12 +19,13 @@ NAMES = Path(__file__).resolve().parents[2] / "knowledge" / "names.toml"
 Topic = Literal[
     "training", "evaluation", "inference", "data", "phase", "checkpoint", "sampled-evaluation", "random-by-design",
     "training-only", "initialization", "shape", "losses", "score", "growing-metric", "falling-metric", "test-set",
-    "validation-set", "dense-target", "record", "test-time-augmentation", "benchmark", "resuming", "export", "progress",
-    "averaged-model", "weight-average", "partial-state", "frozen-model", "loss-model", "adversary", "attack",
-    "normalization", "padding", "ignored-label", "harmless-call", "reading", "logging", "learning-rate",
-    "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up", "optimizer", "adaptive-optimizer",
-    "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "l2-recipe", "sharing",
-    "order-matters", "competition", "debugging", "across-samples", "all-pairs", "set-aside",
+    "validation-set", "dense-target", "paired-target", "record", "test-time-augmentation", "benchmark", "resuming",
+    "export", "progress", "averaged-model", "weight-average", "partial-state", "frozen-model", "loss-model",
+    "adversary", "attack", "normalization", "padding", "ignored-label", "harmless-call", "reading", "logging",
+    "learning-rate", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up", "optimizer",
+    "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "l2-recipe",
+    "sharing", "order-matters", "competition", "debugging", "across-samples", "all-pairs", "set-aside", "texts",
+    "identities",
 ]  # fmt: skip
 """What a name can be asked about."""
 
