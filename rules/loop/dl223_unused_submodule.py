@@ -100,7 +100,9 @@ _ASKING = frozenset(
 _USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
+_OF_TORCH = ("torch", "nn", "F")
 _MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
+_CHANGING = r"\bclass\s+\w+\s*\([^()]*\b{0}\b|\b{0}\s+as\b|\b{0}\s*\.\s*\w+\s*[=(]|=\s*(?:\w+\.)*{0}\s*(?:#|$|\n)"
 _OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented)")
 _LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forward` it may be said of anything
 
@@ -154,17 +156,20 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
 
 
 def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """another file may mean the layer: it has the name and that of the class, reads it off some object, or has it as
-    a text or as a keyword; or a comment has a use of it that was switched off"""
+    """another file may mean the layer: it has the name and derives from the class or changes it, reads it off some
+    object, or has it as a text or as a keyword; or a comment has a use of it that was switched off"""
     comments = (text for each in cls.lineage for text in ctx.comments_in(Site(each.module, each.module.tree)))
     if any(f".{event.attribute}" in text for text in comments):
         return True
     if not ctx.mentions(event.attribute, where="elsewhere"):
         return False
-    owners = (each.name for each in cls.lineage)
-    return any(ctx.mentions(event.attribute, owner, where="elsewhere") for owner in owners) or ctx.project_mentions(
-        _MEANT.format(re.escape(event.attribute)), where="elsewhere"
-    )
+    name = re.escape(event.attribute)
+    for owner in (re.escape(each.name) for each in cls.lineage):
+        if ctx.project_mentions(rf"\b{name}\b", _CHANGING.format(owner), where="elsewhere"):
+            return True
+        if ctx.project_mentions(rf"#.*\.{name}\b", rf"\b{owner}\b", where="elsewhere"):
+            return True
+    return ctx.project_mentions(_MEANT.format(name), where="elsewhere")
 
 
 def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -280,6 +285,8 @@ def _is_followed(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
 def _is_use(node: ast.Attribute, at: Site, cls: Class, ctx: Context) -> bool:
     if not isinstance(node.ctx, ast.Load):
         return False
+    if isinstance(node.value, ast.Name) and node.value.id in _OF_TORCH:
+        return False  # `nn.LayerNorm`, of which a layer has the name
     if not isinstance(node.value, ast.Name) or node.value.id != "self":
         return True
     around = next(iter(ctx.ancestors(at, ast.ClassDef)), None)
