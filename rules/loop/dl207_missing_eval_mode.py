@@ -45,6 +45,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Backward,
     Class,
     Context,
     Edits,
@@ -54,6 +55,7 @@ from dllint.api import (
     ModeChange,
     ModelForward,
     Modes,
+    OpaqueCall,
     OptimizerCreated,
     Phase,
     Program,
@@ -69,6 +71,7 @@ from dllint.api import (
     walk,
 )
 
+_TRAINING = ("backward", "requires_grad", "requires_grad_", "autograd", "GradScaler")
 _DETECTION = "torchvision.models.detection."  # these return their losses in training mode, and results in the other
 
 
@@ -209,7 +212,7 @@ class MissingEvalMode(Rule):
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        evaluations = {event: ctx.phase(event) for event in ctx.all_of(ModelForward) if not ctx.is_managed(event)}
+        evaluations = {event: _phase(event, ctx) for event in ctx.all_of(ModelForward) if not ctx.is_managed(event)}
         evaluations = {event: phase for event, phase in evaluations.items() if phase.is_evaluation}
         models = {id(model): model for event in evaluations for model in ctx.objects(event.model)}
         mended: set[tuple[int, int]] = set()
@@ -252,6 +255,24 @@ class MissingEvalMode(Rule):
             trace=[*ctx.calls_to(event), (event.site, "evaluated without `eval()`")],
             fix=("Switch to evaluation mode", edits),
         )
+
+
+def _phase(event: ModelForward, ctx: Context) -> Phase:
+    """The phase of an event; a script that reads weights from a file, and trains nothing, does so to use the model."""
+    phase = ctx.phase(event)
+    if phase.name != "unknown" or not ctx.program.complete or any(word in event.site.module.words for word in _TRAINING):
+        return phase
+    if any(True for _ in ctx.all_of(Backward, OptimizerCreated)):
+        return phase
+    if any(ctx.opaque_to(call, event.model) for call in ctx.all_of(OpaqueCall)):
+        return phase  # which may train it
+    behind = (source for given in event.arguments.all() for source in ctx.sources(given))
+    if any(isinstance(source, Symbol) and source.name.startswith("numpy.random.") for source in behind):
+        return phase  # a trial
+    restored = (each for each in ctx.all_of(StateRestored) if ctx.position(each) < ctx.position(event))
+    if any(ctx.is_same(each.target, event.model) for each in restored):
+        return Phase("inference", "weights are read from a file for it, and nothing is trained")
+    return phase
 
 
 def _passes(event: ModelForward, model: Value, ctx: Context) -> Iterator[tuple[int, int]]:
