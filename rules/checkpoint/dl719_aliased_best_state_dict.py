@@ -170,14 +170,14 @@ def _is_of_earlier_turn(use: Event, taken: StateTaken, ctx: Context) -> bool:
     kind = ast.FunctionDef if isinstance(given, ast.Name) else ast.ClassDef
     around = next(iter(ctx.ancestors(use.site, kind)), use.site.module.tree)
     name, nodes = ast.unparse(given), nodes_of(around)
-    bound = [each for each in nodes.of(ast.Name, ast.Attribute) if _is_stored(each, name)]
+    bound = [each for each in nodes.of(ast.Name, ast.Attribute) if _is_put_under(each, name)]
     puts = [pair for each in nodes.of(ast.Assign) for pair in _pairs(each) if ast.unparse(pair[0]) == name]
     return len(puts) == len(bound) and all(
         value is taken.site.node or (isinstance(value, ast.Constant) and value.value is None) for _, value in puts
     )
 
 
-def _is_stored(node: ast.Name | ast.Attribute, name: str) -> bool:
+def _is_put_under(node: ast.Name | ast.Attribute, name: str) -> bool:
     return isinstance(node.ctx, ast.Store) and ast.unparse(node) == name
 
 

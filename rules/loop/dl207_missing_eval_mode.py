@@ -215,7 +215,9 @@ class MissingEvalMode(Rule):
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        evaluations = {event: _phase(event, ctx) for event in ctx.all_of(ModelForward) if not ctx.is_managed(event)}
+        evaluations = {
+            event: _use_of_model(event, ctx) for event in ctx.all_of(ModelForward) if not ctx.is_managed(event)
+        }
         evaluations = {event: phase for event, phase in evaluations.items() if phase.is_evaluation}
         models = {id(model): model for event in evaluations for model in ctx.objects(event.model)}
         mended: set[tuple[int, int]] = set()
@@ -260,7 +262,7 @@ class MissingEvalMode(Rule):
         )
 
 
-def _phase(event: ModelForward, ctx: Context) -> Phase:
+def _use_of_model(event: ModelForward, ctx: Context) -> Phase:
     """The phase of an event, also where only its input tells it, or that nothing is trained at all."""
     phase = ctx.phase(event)
     if phase.is_evaluation or (phase.name == "training" and event.grad != "off"):

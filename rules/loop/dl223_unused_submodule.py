@@ -30,9 +30,9 @@ the second is what it was at the start, to the last bit, and stands in the state
 ## Not reported
 Layers without parameters; classes that look up their layers by name or go over them, other than to set their weights,
 or whose `forward` a library has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`);
-layers that another file may mean (it names the class as well, reads the name off some object, or has it as a text), or
-that a comment speaks of (as what was switched off for now); the last layers in files that speak of pretrained weights,
-whose state dict has to fit (others there are a question).
+layers that another file may mean (it derives from the class or changes it, reads the name off some object, or has it as
+a text), or that a comment speaks of (as what was switched off for now); the last layers in files that speak of
+pretrained weights, whose state dict has to fit (others there are a question).
 
 ## On real code
 233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
