@@ -100,7 +100,6 @@ _ASKING = frozenset(
 _USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
-_OF_TORCH = ("torch", "nn", "F")
 _MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
 _CHANGING = r"\bclass\s+\w+\s*\([^()]*\b{0}\b|\b{0}\s+as\b|\b{0}\s*\.\s*\w+\s*[=(]|=\s*(?:\w+\.)*{0}\s*(?:#|$|\n)"
 _OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented)")
@@ -285,8 +284,6 @@ def _is_followed(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
 def _is_use(node: ast.Attribute, at: Site, cls: Class, ctx: Context) -> bool:
     if not isinstance(node.ctx, ast.Load):
         return False
-    if isinstance(node.value, ast.Name) and node.value.id in _OF_TORCH:
-        return False  # `nn.LayerNorm`, of which a layer has the name
     if not isinstance(node.value, ast.Name) or node.value.id != "self":
         return True
     around = next(iter(ctx.ancestors(at, ast.ClassDef)), None)
