@@ -107,6 +107,11 @@ def test_what_is_not_known(expression: str) -> None:
     assert shape(expression).rank is None
 
 
+@pytest.mark.parametrize("net", ["nn.Linear(9, 5)", "nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(9, 5))"])
+def test_places_in_the_rows_of_a_matrix_are_one_for_each(net: str) -> None:
+    assert shape(f"{net}(x).gather(1, y)").may_be_column
+
+
 def test_other_orders_than_the_default_are_not_guessed() -> None:
     assert ask(
         "made = DataLoader(data, collate_fn=joined)\nfor x, y in made:\n    F.mse_loss(x, y)\n",

@@ -68,6 +68,7 @@ from dllint.api import (
     Table,
     Value,
     alternatives,
+    nodes_of,
     replace_range,
 )
 
@@ -122,7 +123,11 @@ class AliasedBestStateDict(Rule):
         reported: set[int] = set()
         taken = [event for event in ctx.all_of(StateTaken) if ctx.guessed_role(event.target) in ("module", "wrapper")]
         for event in sorted(taken, key=lambda each: -len(ctx.loops_around(each))):
-            uses = [use for use in ctx.all_of(StateRestored, StateSaved) if _keeps(use, event, ctx)]
+            uses = [
+                use
+                for use in ctx.all_of(StateRestored, StateSaved)
+                if _keeps(use, event, ctx) or _is_of_earlier_turn(use, event, ctx)
+            ]
             for use in [use for use in uses if id(use.site.node) not in reported]:
                 step = _step_between(event, use, ctx)
                 if step is None or id(event.site.node) in reported or ctx.excused(self, event, use):
@@ -151,6 +156,38 @@ class AliasedBestStateDict(Rule):
 def _keeps(use: Event, taken: StateTaken, ctx: Context) -> bool:
     """Whether a use is of the state that was taken, or of a dict with the same tensors."""
     return any(_root(value) is taken.state for value in _used(use, ctx))
+
+
+def _is_of_earlier_turn(use: Event, taken: StateTaken, ctx: Context) -> bool:
+    """Whether a loop loads what an earlier iteration has put into a variable, which never holds anything but states."""
+    call = use.site.node
+    given = call.args[0] if isinstance(use, StateRestored) and isinstance(call, ast.Call) and call.args else None
+    if use.frame is not taken.frame or not isinstance(given, ast.Name | ast.Attribute):
+        return False
+    shared = {id(loop) for loop in ctx.loops_around(taken)}
+    if not any(id(loop) in shared for loop in ctx.loops_around(use)):
+        return False
+    kind = ast.FunctionDef if isinstance(given, ast.Name) else ast.ClassDef
+    around = next(iter(ctx.ancestors(use.site, kind)), use.site.module.tree)
+    name, nodes = ast.unparse(given), nodes_of(around)
+    bound = [each for each in nodes.of(ast.Name, ast.Attribute) if _is_put_under(each, name)]
+    puts = [pair for each in nodes.of(ast.Assign) for pair in _pairs(each) if ast.unparse(pair[0]) == name]
+    return len(puts) == len(bound) and all(
+        value is taken.site.node or (isinstance(value, ast.Constant) and value.value is None) for _, value in puts
+    )
+
+
+def _is_put_under(node: ast.Name | ast.Attribute, name: str) -> bool:
+    return isinstance(node.ctx, ast.Store) and ast.unparse(node) == name
+
+
+def _pairs(assignment: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What an assignment binds, and to what, as far as both are written out."""
+    for target in assignment.targets:
+        if not isinstance(target, ast.Tuple):
+            yield target, assignment.value
+        elif isinstance(assignment.value, ast.Tuple) and len(assignment.value.elts) == len(target.elts):
+            yield from zip(target.elts, assignment.value.elts, strict=True)
 
 
 def _used(use: Event, ctx: Context) -> list[Value]:

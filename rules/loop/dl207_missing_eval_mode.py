@@ -45,15 +45,19 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
+    Backward,
     Class,
     Context,
     Edits,
     Event,
     Finding,
     Instance,
+    LossCall,
     ModeChange,
     ModelForward,
     Modes,
+    OpaqueCall,
     OptimizerCreated,
     Phase,
     Program,
@@ -69,6 +73,8 @@ from dllint.api import (
     walk,
 )
 
+_TRAINING = ("backward", "requires_grad", "requires_grad_", "autograd", "GradScaler")
+_MADE_UP = tuple(f"numpy.random.{name}" for name in ("rand", "randn", "random", "random_sample", "normal", "uniform"))
 _DETECTION = "torchvision.models.detection."  # these return their losses in training mode, and results in the other
 
 
@@ -209,7 +215,9 @@ class MissingEvalMode(Rule):
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        evaluations = {event: ctx.phase(event) for event in ctx.all_of(ModelForward) if not ctx.is_managed(event)}
+        evaluations = {
+            event: _use_of_model(event, ctx) for event in ctx.all_of(ModelForward) if not ctx.is_managed(event)
+        }
         evaluations = {event: phase for event, phase in evaluations.items() if phase.is_evaluation}
         models = {id(model): model for event in evaluations for model in ctx.objects(event.model)}
         mended: set[tuple[int, int]] = set()
@@ -252,6 +260,54 @@ class MissingEvalMode(Rule):
             trace=[*ctx.calls_to(event), (event.site, "evaluated without `eval()`")],
             fix=("Switch to evaluation mode", edits),
         )
+
+
+def _use_of_model(event: ModelForward, ctx: Context) -> Phase:
+    """The phase of an event, also where only its input tells it, or that nothing is trained at all."""
+    phase = ctx.phase(event)
+    if phase.is_evaluation or (phase.name == "training" and event.grad != "off"):
+        return phase
+    if _is_only_used(event, ctx) and phase.name == "unknown":
+        return Phase("inference", "weights are read from a file for it, and nothing is trained")
+    name = _held_out(event, ctx)
+    if not name:
+        return phase
+    text = f"`{name}` is for evaluation, as its name says"
+    return Phase("evaluation", text, (Assumption("name", text),))
+
+
+def _held_out(event: ModelForward, ctx: Context) -> str:
+    """The name of what a model is given after it was trained, if it is for evaluation and nothing learns from it."""
+    call = event.site.node
+    given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    names = [getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(given)] if given is not None else []
+    name = next((each for each in names if each and ctx.phase_of_name(each) == "evaluation"), "")
+    if (
+        not name
+        or any(ctx.phase_of_name(each) == "training" for each in names if each)
+        or ctx.goes_backward(event.result)
+    ):
+        return ""
+    if not any(ctx.position(other) < ctx.position(event) for other in ctx.all_of(Backward)):
+        return ""
+    learnt = (loss for loss in ctx.all_of(LossCall) if ctx.goes_backward(loss.result))
+    values = (value for loss in learnt for value in (loss.input, loss.target) if value is not None)
+    return "" if any(source is event.result for value in values for source in ctx.sources(value)) else name
+
+
+def _is_only_used(event: ModelForward, ctx: Context) -> bool:
+    """Whether a script reads weights from a file, and trains nothing: it does so to use the model."""
+    if not ctx.program.complete or any(word in event.site.module.words for word in _TRAINING):
+        return False
+    if any(True for _ in ctx.all_of(Backward, OptimizerCreated)):
+        return False
+    if any(ctx.opaque_to(call, event.model) for call in ctx.all_of(OpaqueCall)):
+        return False  # which may train it
+    behind = (source for given in event.arguments.all() for source in ctx.sources(given))
+    if any(isinstance(source, Symbol) and source.name in _MADE_UP for source in behind):
+        return False  # a trial
+    restored = (each for each in ctx.all_of(StateRestored) if ctx.position(each) < ctx.position(event))
+    return any(ctx.is_same(each.target, event.model) for each in restored)
 
 
 def _passes(event: ModelForward, model: Value, ctx: Context) -> Iterator[tuple[int, int]]:

@@ -30,9 +30,9 @@ the second is what it was at the start, to the last bit, and stands in the state
 ## Not reported
 Layers without parameters; classes that look up their layers by name or go over them, other than to set their weights,
 or whose `forward` a library has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`);
-layers that another file may mean (it names the class as well, reads the name off some object, or has it as a text), or
-that a comment speaks of (as what was switched off for now); the last layers in files that speak of pretrained weights,
-whose state dict has to fit (others there are a question).
+layers that another file may mean (it derives from the class or changes it, reads the name off some object, or has it as
+a text), or that a comment speaks of (as what was switched off for now); the last layers in files that speak of
+pretrained weights, whose state dict has to fit (others there are a question).
 
 ## On real code
 233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
@@ -101,6 +101,7 @@ _USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
 _MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
+_CHANGING = r"\bclass\s+\w+\s*\([^()]*\b{0}\b|\b{0}\s+as\b|\b{0}\s*\.\s*\w+\s*[=(]|=\s*(?:\w+\.)*{0}\s*(?:#|$|\n)"
 _OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented)")
 _LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forward` it may be said of anything
 
@@ -154,17 +155,20 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
 
 
 def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """another file may mean the layer: it has the name and that of the class, reads it off some object, or has it as
-    a text or as a keyword; or a comment has a use of it that was switched off"""
+    """another file may mean the layer: it has the name and derives from the class or changes it, reads it off some
+    object, or has it as a text or as a keyword; or a comment has a use of it that was switched off"""
     comments = (text for each in cls.lineage for text in ctx.comments_in(Site(each.module, each.module.tree)))
     if any(f".{event.attribute}" in text for text in comments):
         return True
     if not ctx.mentions(event.attribute, where="elsewhere"):
         return False
-    owners = (each.name for each in cls.lineage)
-    return any(ctx.mentions(event.attribute, owner, where="elsewhere") for owner in owners) or ctx.project_mentions(
-        _MEANT.format(re.escape(event.attribute)), where="elsewhere"
-    )
+    name = re.escape(event.attribute)
+    for owner in (re.escape(each.name) for each in cls.lineage):
+        if ctx.project_mentions(rf"\b{name}\b", _CHANGING.format(owner), where="elsewhere"):
+            return True
+        if ctx.project_mentions(rf"#.*\.{name}\b", rf"\b{owner}\b", where="elsewhere"):
+            return True
+    return ctx.project_mentions(_MEANT.format(name), where="elsewhere")
 
 
 def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:

@@ -48,6 +48,7 @@ from dllint.api import (
     Shape,
     Site,
     Symbol,
+    Value,
     replace_range,
 )
 
@@ -117,7 +118,11 @@ def _is_of_several(event: LossCall, ctx: Context) -> bool:
     """Whether tensors of several samples went into it, as of a list that is not written out: one is not stacked."""
     behind = (source for value in (event.input, event.target) if value is not None for source in ctx.sources(value))
     stacked = (each for each in behind if isinstance(each, Symbol) and each.name in _STACKING)
-    return any(each.inputs and not isinstance(each.inputs[0], Items) for each in stacked)
+    return any(each.inputs and not _is_written_out(each.inputs[0]) for each in stacked)
+
+
+def _is_written_out(listed: Value) -> bool:
+    return isinstance(listed, Items) and listed.exact
 
 
 def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:

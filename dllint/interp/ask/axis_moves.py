@@ -305,8 +305,11 @@ def concatenated(known: Known, result: Symbol) -> Shape | None:
 
 
 def stacked(known: Known, result: Symbol) -> Shape | None:
-    """``torch.stack``, which adds an axis."""
+    """``torch.stack``, which adds an axis; that of the tensors in a list is its first one already."""
     shapes, axis, are_all = _of_list(known, result)
+    listed = result.arguments.get(0, "tensors") if result.arguments is not None else None
+    if isinstance(listed, Symbol) and axis == 0:
+        return known.of(listed)
     whole = next((shape for shape in shapes if shape.rank is not None), None)
     if whole is None or axis is None:
         return None
@@ -351,7 +354,8 @@ def gathered(known: Known, result: Symbol, shape: Shape) -> Shape | None:
         return Shape(places.sizes)
     if is_along_row and not places.sizes and places.back == (Size(),):  # `actions.unsqueeze(-1)`
         return Shape((of_axis(result, 0), Size()))
-    is_matrix = shape.is_layer_output and shape.rest is not None and not _is_embedded(shape.rest[0])
+    is_output = shape.is_layer_output and shape.rest is not None and not _is_embedded(shape.rest[0])
+    is_matrix = is_output or shape.rank == 2  # as after a layer that flattens all axes but the first
     if is_along_row and is_matrix and places.is_batch and len(places.sizes) == 1 and not places.back:
         return Shape((*places.sizes, Size()))
     if is_along_row and is_matrix and places.is_unknown:

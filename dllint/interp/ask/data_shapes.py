@@ -39,6 +39,9 @@ def from_data(
     loader = loader_of(base)
     if loader is not None:
         return _of_batch(item, base, loader, shape_of, sample_of)
+    of_samples = _of_samples(item, base, shape_of, sample_of)
+    if of_samples is not None:
+        return of_samples
     if is_drawn_from_memory(base):
         return of_memory(item)
     if base.name.endswith(".train_test_split") and isinstance(item.detail, int):
@@ -183,6 +186,22 @@ def _of_batch(
     part = _part_of(sample_of(whole_set), item) if isinstance(whole_set, Instance) else None
     one = shape_of(part) if part is not None else None
     return Shape((samples, *one.sizes)) if one is not None and one.rank is not None else Shape((samples,), (item, 1))
+
+
+def _of_samples(
+    item: Symbol, base: Symbol, shape_of: Callable[[Value], Shape], sample_of: Callable[[Instance], Value | None]
+) -> Shape | None:
+    """A part of one of the samples that a ``collate_fn`` is given, or that part of all of them: ``zip(*samples)``."""
+    is_of_all = base.name == "zip" and len(base.inputs) == 1
+    sample = base.inputs[0] if is_of_all else base
+    given = sample.inputs[0] if isinstance(sample, Symbol) and sample.name == "element" else None
+    loader = given.inputs[0] if isinstance(given, Symbol) and given.name == "samples" else None
+    dataset = _behind_split(loader.arguments.get(0, "dataset")) if isinstance(loader, Instance) else None
+    part = _part_of(sample_of(dataset), item) if isinstance(dataset, Instance) else None
+    one = shape_of(part) if part is not None else None
+    if one is None or one.rank is None:
+        return None
+    return Shape((of_axis(sample, 0, meaning="batch"), *one.sizes)) if is_of_all else one
 
 
 def _behind_split(dataset: Value | None) -> Value | None:
