@@ -15,8 +15,8 @@ from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in, numbers_read
 from dllint.interp.source.early_names import early_names
-from dllint.interp.source.gone_names import Need, is_of_project
-from dllint.interp.source.imported import dotted_uses, prefixes
+from dllint.interp.source.gone_names import PUTS_NAMES, Need, is_of_project
+from dllint.interp.source.imported import dotted_uses, plain_imports, prefixes
 from dllint.interp.source.library_names import Gone, gone
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import enclosing_scope, is_never_reached
@@ -94,14 +94,16 @@ class Releases(Sources):
         """
         module, known = self.program.module, self.facts.old_imports
         imported: set[Gone] = set()  # whose import fails: what is done with them is the same thing
-        for node, dotted in sorted(dotted_uses(module.tree), key=lambda use: not isinstance(use[0], ast.alias)):
+        uses = chain(plain_imports(module.tree), dotted_uses(module.tree))
+        for node, dotted in sorted(uses, key=lambda use: not isinstance(use[0], ast.alias)):
             found, library = gone(dotted), dotted.partition(".")[0]
             if found is None or found in imported or library in _OF_EARLY:
                 continue
             is_told = self._is_reported(found.name) or self._is_reported(dotted)
             is_told = is_told or any(each in known for each in prefixes(dotted))
             site = Site(module, node)
-            if not is_told and not is_of_project(self._machine.project, module, library) and not is_never_reached(site):
+            is_there = is_of_project(self._machine.project, module, library) or self._puts_names
+            if not is_told and not is_there and not is_never_reached(site):
                 imported.update([found] if isinstance(node, ast.alias) else ())
                 yield site, found
 
@@ -157,6 +159,13 @@ class Releases(Sources):
         gone = found[0][0]
         told = f"`{gone.name}` exists, which {gone.package} {gone.version} and later releases do not have"
         return (Assumption("effect", told),)
+
+    @cached_property
+    def _puts_names(self) -> bool:
+        """Whether some file of the program may put names into modules of others."""
+        project = self._machine.project
+        closure = project.reading_each(project.closure(self.program.module))
+        return any(each.contains(PUTS_NAMES) for each in closure)
 
     @cached_property
     def _early_names(self) -> Sequence[Gone]:

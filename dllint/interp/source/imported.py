@@ -75,6 +75,14 @@ def dotted_uses(tree: ast.Module) -> tuple[tuple[ast.expr | ast.alias, str], ...
     return tuple(sorted(uses, key=_position))
 
 
+def plain_imports(tree: ast.Module) -> Iterator[tuple[ast.alias, str]]:
+    """The modules that a file imports as such (``import gdal``), but for what it may do without."""
+    guarded = guarded_nodes(tree)
+    for statement in nodes_of(tree).of(ast.Import):
+        if id(statement) not in guarded:
+            yield from ((alias, alias.name) for alias in statement.names)
+
+
 @lru_cache(maxsize=8)  # as above
 def guarded_nodes(tree: ast.Module) -> frozenset[int]:
     """What runs only if it works, by `id`: in a ``try``, after ``hasattr``, below a test of a version."""
