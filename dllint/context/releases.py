@@ -87,11 +87,15 @@ class Releases(Sources):
             limits = self.facts.clues["item"]
             yield from ((Site(module, node), ast.unparse(node), f"torch {limits[each]}") for each in limits)
 
-    def uses_of_gone(self) -> Iterator[tuple[Site, Gone]]:
+    @cached_property
+    def uses_of_gone(self) -> Sequence[tuple[Site, Gone]]:
         """What the program's file imports, reads or calls of libraries and later releases do not have.
 
         Only what the table tells that was read off their releases; what a rule tells by itself is left out.
         """
+        return tuple(self._uses_of_gone())
+
+    def _uses_of_gone(self) -> Iterator[tuple[Site, Gone]]:
         module, known = self.program.module, self.facts.old_imports
         imported: set[Gone] = set()  # whose import fails: what is done with them is the same thing
         uses = chain(plain_imports(module.tree), dotted_uses(module.tree))

@@ -97,20 +97,16 @@ _RAISED = {"nibabel": "ExpiredDeprecationError", "nltk": "LookupError"}
 
 def runs_with_earlier(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
     """the project stays below the version that has removed it, or below the torch that this one needs"""
-    if isinstance(site.node, ast.Subscript) or _early_release(name, ctx) or name in _names_gone(ctx):
-        return not ctx.may_run_in_spite(removal.package, removal.version)
-    return not ctx.may_run_with(removal.package, removal.version)
+    is_gone = any(name == gone.name for _, gone in ctx.uses_of_gone)
+    tells_itself = is_gone or isinstance(site.node, ast.Subscript) or bool(_early_release(name, ctx))
+    may_run = ctx.may_run_in_spite if tells_itself else ctx.may_run_with
+    return not may_run(removal.package, removal.version)
 
 
 def _early_release(name: str, ctx: Context) -> str:
     """The release that has no more what tells of an early one where it is imported, or its module."""
     known = ctx.facts.old_imports
     return known.get(name) or known.get(name.rpartition(".")[0], "")
-
-
-def _names_gone(ctx: Context) -> frozenset[str]:
-    """What the file uses that the table of libraries lacks: this, too, tells of early releases."""
-    return frozenset(gone.name for _, gone in ctx.uses_of_gone())
 
 
 def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
@@ -158,7 +154,7 @@ class RemovedApi(Rule):
             read = _removed_in_call if isinstance(site.node, ast.Call) else _read
             found += [(name, use) for use in read(site, name, ctx)]
         found += [(name, _of_early_code(site, name, release)) for site, name, release in ctx.uses_of_old()]
-        found += [(gone.name, _gone_of_library(site, gone)) for site, gone in ctx.uses_of_gone()]
+        found += [(gone.name, _gone_of_library(site, gone)) for site, gone in ctx.uses_of_gone]
         found += [(name, use) for use, name in (*_gone_attributes(ctx), *_refused_hooks(ctx))]
         for name, use in found:
             if not ctx.excused(self, use.site, name, use.removal):
