@@ -234,6 +234,14 @@ class TestVersions:
                 {"scikit-learn": "0.21.2.1", "tensorflow": "1.14.0.1"},
             ),
             ("README.md", "CUDA 10.1 or later, scikit-learn >= 0.21, mxnet 1.9\n", {}),
+            ("requirements.in", "lightning==2.2.4\n", {"lightning": "2.2.4.1"}),
+            ("src/requirements.in", "numpy<2\n", {"numpy": "2"}),
+            (
+                "Dockerfile",
+                "FROM nvidia/cuda:11.7.1-base-ubuntu20.04\nRUN apt-get install python3-pip\n",
+                {"cuda": "11.8", "python": "3.9"},
+            ),
+            ("Dockerfile", "FROM ubuntu:20.04\nRUN wget Miniconda3.sh && conda create -n x\n", {}),
             ("wandb/run-1/files/requirements.txt", "transformers==4.20.0.dev0\n", {"transformers": "4.20.0.1"}),
         ],
     )

@@ -75,6 +75,14 @@ def test_a_notebook_tells_what_it_runs_with(tmp_path: Path, told: tuple[str, str
     assert of_one == {"b.ipynb": True} | ({} if assumed is None else {"a.ipynb": assumed})
 
 
+@pytest.mark.parametrize(
+    ("told", "is_early"), [("datasets==1.5.0", True), ("datasets", False), ("datasets==3.2", False)]
+)
+def test_a_notebook_tells_what_the_code_beside_it_runs_with(tmp_path: Path, told: str, is_early: bool) -> None:
+    tutorial = notebook(("code", f"!pip install -q {told} tqdm"), ("code", "import metrics"))
+    assert bool(found(tmp_path, "DL842", metrics_py=LOADS, tutorial_ipynb=tutorial)) is not is_early
+
+
 def test_an_early_scipy_needs_an_early_python(tmp_path: Path) -> None:
     assert found(tmp_path, "DL842", train_py="import numpy as np\nbest = np.Inf\n", README_md="scipy 1.14\n")
     assert not found(tmp_path, "DL842", README_md="scipy 1.2.1\n")

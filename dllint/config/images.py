@@ -8,6 +8,9 @@ from collections.abc import Iterator
 _IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
 _OTHER_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*(python|cuda|tensorflow):v?(\d+\.\d+)")
 _WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
+_SYSTEM = re.compile(r"(?mi)^FROM\b.*\bubuntu:?-?(\d\d)\.04")
+_LATER_PYTHON = {16: "3.6", 18: "3.7", 20: "3.9", 22: "3.11", 24: "3.13"}  # than that of an Ubuntu of a year
+_OTHER_PYTHON = re.compile(r"conda|deadsnakes|pyenv|mamba|\buv\b|python3\.\d|(?i:pytorch):")
 _DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
 _BY_YEAR = {20: "1.8", 21: "1.12", 22: "1.14", 23: "2.3", 24: "2.7"}  # torch after `nvcr.io/nvidia/pytorch:22.02`
 
@@ -17,6 +20,9 @@ def told_by_image(text: str) -> Iterator[tuple[str, str]]:
     for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
         text = text.replace(f"${{{name}}}", default)
     yield from ((name, f"={version}") for name, version in _OTHER_IMAGE.findall(text))
+    later = _LATER_PYTHON.get(_year_of_system(text))
+    if later and not _OTHER_PYTHON.search(text):  # `apt-get install python3-pip`
+        yield "python", f"<{later}"
     for version in _IMAGE.findall(text):
         numbers = tuple(map(int, version.split(".")))
         year = numbers[0]
@@ -24,3 +30,9 @@ def told_by_image(text: str) -> Iterator[tuple[str, str]]:
             yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
         if numbers < _WITH_PYTHON_3_10:
             yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
+
+
+def _year_of_system(text: str) -> int:
+    """The year of the Ubuntu that an image has, or 0."""
+    found = _SYSTEM.search(text)
+    return int(found[1]) if found else 0

@@ -15,6 +15,7 @@ from typing import Any
 
 _LARGEST = 200_000  # bytes; longer ones are data, or made by a tool
 _MOST = 20  # notes in one folder
+_FIRST_CELLS = 50_000  # characters of a notebook
 _OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|conduct|security", re.IGNORECASE)
 _NAMES = (
     r"python|pytorch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml|transformers|pytorch[- ]lightning"
@@ -32,6 +33,7 @@ _IN_PROSE = re.compile(
 _INSTALLS = re.compile(
     r"\b(?:pip3?|conda|mamba|uv|poetry)\b[^\n]{0,80}?\b(?:install|create|add)\b((?:[^\n\\]|\\\r?\n|\\)*)"
 )
+_IN_CELL = re.compile(r'"\s*[!%]\s*(pip3? install [^"\\\n]*)')  # as the file has it, a text in JSON
 _PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]{0,60})\s?(==?|~=|<=?)\s?(\d+(?:\.\d+)*)")
 _ENTERS = re.compile(  # `conda activate py36`, `source ~/envs/python3.7/bin/activate`
     r"\b(?:(?:conda|mamba) activate|source(?: activate)?|workon)[ \t]{1,8}[\w./~-]{0,80}?(?<![A-Za-z])"
@@ -94,6 +96,15 @@ def told_by_notebook(raw: str) -> Iterator[tuple[str, str]]:
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
             text = "\n".join(re.findall(r"(?m)^[ \t]*[!%]+.*(?:\\\n.*)*", text))
         yield from told_by_text(text)
+
+
+def installed_by_first_cells(raw: str) -> Iterator[tuple[str, str]]:
+    """The packages that the first cells of a notebook install at a version: ``!pip install albumentations==0.5.2``.
+
+    Most of such a file are pictures, which are not read.
+    """
+    for told in _IN_CELL.findall(raw[:_FIRST_CELLS]):
+        yield from installed_by(told)
 
 
 def _is_short(path: Path) -> bool:

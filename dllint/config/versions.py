@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.images import told_by_image
-from dllint.config.notes import installed_by, is_note, notes_in, pythons_entered, told_by_notebook, told_by_text
+from dllint.config.notes import (
+    is_note,
+    notes_in,
+    pythons_entered,
+    told_by_text,
+)
 from dllint.config.tools import (
     installed_in,
     packages_of_pipfile,
@@ -62,10 +67,10 @@ _SCRIPTS = (*(f"{folder}*.{ending}" for ending in ("sh", "slurm", "sbatch", "pbs
 _OF_SERVICES = ("runtime.txt", ".travis.yml", ".gitlab-ci.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
 _COMMANDS = (*_IMAGES, *_SCRIPTS, "INSTALL*", "Makefile", *_OF_SERVICES)
 _IN_COMMENT = re.compile(r"(?m)^\s*#+\s*(?:pip3? install\s+)?([A-Za-z][\w.-]*)\s*(==\s*\d+(?:\.\d+)*)")
-_REQUIREMENTS = re.compile(r"req.*\.txt$")
+_REQUIREMENTS = re.compile(r"req.*\.(?:txt|in)$")
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _PYTHON_OF_PIPFILE = re.compile(r"(?m)^python_version\s*=\s*[\"'](\d\.\d+)")
-_TELLING = re.compile(r"requirements$|README|Pipfile|.*\.(?:txt|y.*ml|lock|md)$", re.IGNORECASE)
+_TELLING = re.compile(r"requirements$|README|Pipfile|.*\.(?:txt|in|y.*ml|lock|md)$", re.IGNORECASE)
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {
     "pytorch": "torch",
@@ -110,24 +115,6 @@ def find_limits(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
     return {name: limit for name, limit in sorted(limits.items()) if limit != _UNLIMITED}
 
 
-def limits_of_notebook(raw: str) -> dict[str, str]:
-    """As :func:`find_limits`, by what a notebook says itself: its commands install it, and its notes speak of it.
-
-    Args:
-        raw: the text of the file.
-    """
-    return _bounded(told_by_notebook(raw))
-
-
-def limits_of_commands(text: str) -> dict[str, str]:
-    """As :func:`find_limits`, by the commands in a text that install something.
-
-    Args:
-        text: that at the top of a script.
-    """
-    return _bounded(installed_by(text))
-
-
 def limits_of_file(name: str, text: str) -> dict[str, str]:
     """As :func:`find_limits`, by one file: requirements, an environment of conda, or a note.
 
@@ -135,14 +122,14 @@ def limits_of_file(name: str, text: str) -> dict[str, str]:
         name: that of the file, by which it is known what it is.
     """
     if _REQUIREMENTS.search(name):
-        return _bounded(_requirements_in(text))
+        return limits_by(_requirements_in(text))
     if name.endswith((".yml", ".yaml")):
-        return _bounded(_environment_in(text))
-    return _bounded(told_by_text(text)) if is_note(name) else {}
+        return limits_by(_environment_in(text))
+    return limits_by(told_by_text(text)) if is_note(name) else {}
 
 
-def _bounded(told: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The limits by what one file says of packages, as it calls them."""
+def limits_by(told: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """As :func:`find_limits`, by what one source says of packages, as it calls them: notes, or a command."""
     found, _ = _limits_in((_called(name), specifier) for name, specifier in told)
     return {name: limit for name, limit in found.items() if limit != _UNLIMITED}
 
@@ -288,7 +275,8 @@ def _from_comments(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _requirement_files(root: Path) -> list[Path]:
-    return sorted((*root.glob("*req*.txt"), *root.glob("requirements/*.txt")))
+    patterns = (f"{place}.{ending}" for place in ("*req*", "requirements/*") for ending in ("txt", "in"))
+    return sorted(path for pattern in patterns for path in root.glob(pattern))
 
 
 def _from_lock(root: Path) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,8 @@ from itertools import chain
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.config.companions import with_companions
-from dllint.config.versions import limits_of_commands, limits_of_file, limits_of_notebook, version_key
+from dllint.config.notes import installed_by, installed_by_first_cells, told_by_notebook
+from dllint.config.versions import limits_by, limits_of_file, version_key
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in, numbers_read
@@ -212,8 +213,8 @@ class Releases(Sources):
         """What the project says, and of a file what it says itself, which counts for it: in cells, or at its top."""
         notebook = self.program.module.source.notebook
         if notebook is not None:
-            return {**self.limits, **limits_of_notebook(notebook.raw)}
-        return {**self.limits, **limits_of_commands(ast.get_docstring(self.program.module.tree) or "")}
+            return {**self.limits, **limits_by(told_by_notebook(notebook.raw))}
+        return {**self.limits, **limits_by(installed_by(ast.get_docstring(self.program.module.tree) or ""))}
 
     @cached_property
     def _limits_around(self) -> Mapping[str, str]:
@@ -222,7 +223,7 @@ class Releases(Sources):
         A project that is kept there has its own, which bind no other one, and may be stricter than those of the others.
         """
         project = self._machine.project
-        found: dict[str, str] = {}
+        found = self._limits_of_tutorials()
         for folder in self.program.module.folder, *self.program.module.folder.parents:
             if project.root not in folder.parents:
                 return found
@@ -231,6 +232,19 @@ class Releases(Sources):
                 for package, limit in limits_of_file(name, project.text(folder / name)[:_LONGEST]).items():
                     found[package] = min(found.get(package, limit), limit, key=version_key)
         return found
+
+    def _limits_of_tutorials(self) -> dict[str, str]:
+        """What the notebooks in the root of the project install, of packages of which it says nothing else.
+
+        It counts for the files that they show how to use, and not for other notebooks: each of these installs its own.
+        """
+        project = self._machine.project
+        found: dict[str, str] = {}
+        if self.program.module.source.notebook is None:
+            names = sorted(name for name in project.names_in(project.root) if name.endswith(".ipynb"))
+            for name in names[:_MANY]:
+                found |= limits_by(installed_by_first_cells(project.text(project.root / name)))
+        return {package: limit for package, limit in found.items() if package not in {*self.limits, *self.versions}}
 
     @cached_property
     def _limits(self) -> Mapping[str, str]:

@@ -19,6 +19,7 @@ from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import ancestors, enclosing_scope, is_never_reached
 from dllint.interp.source.trials import (
     call_left_out,
+    defines_only,
     has_main_guard,
     is_example,
     is_main_guard,
@@ -112,6 +113,28 @@ class Running(Assuming, SwitchedOff):
             yield _ON_A_TRIAL
         if event is not None or is_in_program:
             yield from self._of_definition(site)
+        if event is None and is_in_program and not around:
+            yield from self._of_file()
+
+    def _of_file(self) -> Iterator[Assumption]:
+        """That somebody imports a file that does nothing by itself, and which no code of the project imports."""
+        project, module = self._machine.project, self.program.module
+        if module.is_package or module.source.has_cells or not defines_only(module):
+            return
+        if not project.is_whole_around(module) or self._is_named(module):
+            return
+        if self.is_application(module):
+            told = f"somebody imports `{module.file.name}`, which no code of the project does"
+            yield Assumption("effect", told, asks="reached")
+
+    def _is_named(self, module: SourceModule) -> bool:
+        """Whether anything in the project imports a file, runs it, or has its name in it."""
+        project, stem = self._machine.project, module.file.stem
+        if stem in project.scripts_run or any(self._importers(module)) or any(project.notebooks_with(stem)):
+            return True
+        return project.is_noted(stem) or any(
+            each is not module for each in project.mentioning(re.compile(rf"\b{re.escape(stem)}\b"))
+        )
 
     def _of_definition(self, site: Site) -> Iterator[Assumption]:
         """That somebody uses the function, class or method at the top of a file that a place is in."""

@@ -17,7 +17,7 @@ from dllint.interp.source.positions import ancestors, enclosing_definition, is_n
 from dllint.interp.source.returned import methods_of_returned
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
-from dllint.interp.source.trials import is_tried_out
+from dllint.interp.source.trials import defines_only, is_tried_out
 from dllint.sites import Site
 from dllint.values import Class
 
@@ -35,6 +35,7 @@ _STRIPPING = {  # "module." + key puts it on, and so does what is done where not
     ),
     "_orig_mod.": (r"_orig_mod",),
 }
+_FOR_TOOLS = frozenset(("setup.py", "conftest.py", "conf.py", "noxfile.py", "tasks.py", "versioneer.py"))
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
@@ -201,7 +202,15 @@ class Sources(ProgramView):
         if not project.is_whole_around(module):
             return module.calls_its_own or (module.contains(_MAIN_GUARD) and not is_tried_out(module))
         guarded = project.reading_each(project.mentioning(_MAIN_GUARD))
-        return module.is_script or any(self._importers(module)) or any(not is_tried_out(each) for each in guarded)
+        if module.is_script or any(self._importers(module)) or any(not is_tried_out(each) for each in guarded):
+            return True
+        near = (each for each in project.mentioning() if each.folder in (module.folder, project.root))
+        return any(self._is_flat_script(each) for each in project.reading_each(near) if each is not module)
+
+    def _is_flat_script(self, module: SourceModule) -> bool:
+        """Whether a file that nobody imports does something at its top: a script without main guard."""
+        is_for_tools = module.file.name in _FOR_TOOLS or module.is_package
+        return not (is_for_tools or not module.has_tree or defines_only(module) or any(self._importers(module)))
 
     def _importers(self, module: SourceModule) -> Iterator[SourceModule]:
         """The files that import another one, but for packages, which only pass names on."""

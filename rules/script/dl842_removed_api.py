@@ -66,6 +66,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dllint.api import (
+    Assumption,
     Context,
     Edits,
     Finding,
@@ -89,6 +90,7 @@ _PACKAGES = (
     *("sklearn", "spacy", "stable_baselines3", "tensorboardX", "timm", "torch", "torch_geometric", "torchaudio"),
     *("torchmetrics", "torchvision", "transformers", "trl", "wandb", "yaml"),
 )
+_MAYBE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp)
 _RAISED = {"nibabel": "ExpiredDeprecationError", "nltk": "LookupError"}
 
 
@@ -159,10 +161,11 @@ class RemovedApi(Rule):
         for name, use in found:
             if not ctx.excused(self, use.site, name, use.removal):
                 by_line.setdefault(use.site.line, []).append(use)
+        ending = _ending([uses[0] for uses in by_line.values()], ctx)
         for uses in by_line.values():
-            yield self._report(uses, ctx)
+            yield self._report(uses, ending, ctx)
 
-    def _report(self, uses: list[_Use], ctx: Context) -> Finding:
+    def _report(self, uses: list[_Use], ending: _Use | None, ctx: Context) -> Finding:
         """The finding for what one line uses: one for all, as one look mends them."""
         site, removal = uses[0].site, uses[0].removal
         same = [use for use in uses if use.release == uses[0].release]
@@ -174,7 +177,11 @@ class RemovedApi(Rule):
             self,
             site,
             f"{what} {'is' if ' and ' not in what else 'are'} gone since {package} {version}{uses[0].at_the_latest}",
-            assuming=[*ctx.assumed_version(package, version, name=uses[0].gone), *ctx.assumed_start(site)],
+            assuming=[
+                *ctx.assumed_version(package, version, name=uses[0].gone),
+                *ctx.assumed_start(site),
+                *_assumed_after(ending, uses[0]),
+            ],
             effect=f"raises `{_raised(site, package)}`",
             help=f"use {instead}" if instead else "do without it",
             trace=[(use.site, f"this works up to the last release before {use.release}") for use in uses],
@@ -199,6 +206,23 @@ class _Use:
     @property
     def release(self) -> str:
         return f"{self.removal.package} {self.removal.version}"
+
+
+def _ending(uses: list[_Use], ctx: Context) -> _Use | None:
+    """The use at which a script ends with late releases: the first one at its top, outside of any condition."""
+    kept = [use for use in uses if not isinstance(use.site.node, ast.FunctionDef)]
+    return min(
+        (use for use in kept if not any(True for _ in ctx.ancestors(use.site, *_MAYBE))),
+        key=lambda use: use.site.line,
+        default=None,
+    )
+
+
+def _assumed_after(ending: _Use | None, use: _Use) -> Iterator[Assumption]:
+    """That what stands before is mended, where a script ends at what another release took before it gets there."""
+    if ending is None or ending.release == use.release or use.site.line <= ending.site.line:
+        return
+    yield Assumption("effect", f"{ending.what} exists, which {ending.release} and later releases do not have")
 
 
 def _raised(site: Site, package: str) -> str:

@@ -327,3 +327,22 @@ def test_a_folder_of_old_files_is_set_aside(folder: str, is_question: bool) -> N
 def test_a_file_that_says_so_is_set_aside(name: str, text: str, is_question: bool) -> None:
     (finding,) = found("DL842", "", {name: f"{text}import numpy as np\nprint(np.float(3))\n"})
     assert any(each.kind == "effect" for each in finding.assumptions) is is_question
+
+
+GOES = SCRIPT.replace(" main()", " go()")  # in which nothing has the name of the file
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"run.py": GOES}, ["effect"]),
+        ({"run.py": f"import main\n{GOES}"}, []),
+        ({"run.py": GOES, "README.md": "See main.py.\n"}, []),
+        ({"train.py": "import elsewhere\nelsewhere.fit(1)\n"}, ["effect"]),
+        ({}, []),  # a library, or a part of something
+    ],
+    ids=["nobody", "a-script", "a-note", "a-script-without-guard", "alone"],
+)
+def test_a_file_that_only_defines_is_there_for_who_imports_it(files: dict[str, str], expected: list[str]) -> None:
+    source = "import numpy as np\nBEST = np.Inf\n"
+    assert [kind for kind in kinds("DL842", source, {"README.md": "", **files}) if kind != "version"] == expected

@@ -43,6 +43,7 @@ _CALL = re.compile(r"#\s*(?:[\w, ]+=\s*)?(\w+)\(")
 _EXAMPLE = re.compile(r"(?i)\bexamples?\b")
 PARSING = frozenset(("ArgumentParser", "add_argument", "add_argument_group", "set_defaults", "parse_args",
                       "parse_known_args"))  # fmt: skip
+_DOING = ast.Call | ast.For | ast.While
 _MAX_DEPTH = 4
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -66,6 +67,15 @@ def is_tried_in_notebook(module: SourceModule) -> bool:
     done = [statement for statement in module.tree.body if not isinstance(statement, Definition)]
     defines = len(done) < len(module.tree.body)
     return defines and all(is_trial(module, statement) for statement in done)
+
+
+def defines_only(module: SourceModule) -> bool:
+    """Whether running a file does nothing but to import and to define: it is there for others."""
+    defining = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, Definition)
+    return all(
+        isinstance(statement, defining) or not any(isinstance(node, _DOING) for node in ast.walk(statement))
+        for statement in module.tree.body
+    )
 
 
 def call_left_out(module: SourceModule) -> str:
