@@ -32,7 +32,7 @@ _FRAMEWORKS = r"torch|torchvision|tensorflow|keras|jax|flax|paddle|mxnet|lightni
 _OTHER_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.system\b|(?<![.\w])(?:exec|eval)\(|\bpopen\b")  # told the options
 _OF_TRAINING = frozenset(
     ("lr", "learning", "momentum", "decay", "wd", "epochs", "nepoch", "optimizer", "optim", "scheduler",
-     "warmup", "patience", "betas", "beta1", "beta2", "accumulation", "accum", "milestones")
+     "warmup", "patience", "dropout", "betas", "beta1", "beta2", "accumulation", "accum", "milestones")
 )  # fmt: skip
 _TRAINING = _Matter(
     _OF_TRAINING,

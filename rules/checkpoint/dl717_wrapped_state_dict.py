@@ -20,7 +20,7 @@ keeps its initial weights.
 
 ## Not reported
 Projects that load the checkpoint into a model that is wrapped in the same way, or that strip the prefix; models that
-are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`); FSDP, which adds
+are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`, a `try`); FSDP, which adds
 no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading depend on
 the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when the rule
 is selected by name.
@@ -91,6 +91,20 @@ def unwrapped_otherwise(place: Site, saved: Saved, part: Part, state: Symbol, ct
     return False
 
 
+def unwrapped_first(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
+    """`model.module` is tried first, and this is reached only where there is none"""
+    handlers = {id(each) for each in ctx.ancestors(place, ast.ExceptHandler)}
+    tries = (
+        each for each in ctx.ancestors(place, ast.Try) if any(id(handler) in handlers for handler in each.handlers)
+    )
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES.values()
+        for each in tries
+        for statement in each.body
+        for node in ast.walk(statement)
+    )
+
+
 def sharded(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
     """the state is taken under `FSDP.state_dict_type(model, ...)`: that wrapper puts no prefix"""
     around = ctx.ancestors(place, ast.With)
@@ -112,7 +126,7 @@ class WrappedStateDict(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/intermediate/ddp_tutorial.html#save-and-load-checkpoints",)
 
-    excuses = (taken_of_something_else, unwrapped_by_a_framework, unwrapped_otherwise, sharded)
+    excuses = (taken_of_something_else, unwrapped_by_a_framework, unwrapped_otherwise, unwrapped_first, sharded)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()

@@ -26,7 +26,8 @@ epoch are those of a single process, to the last bit.
 
 ## Not reported
 Loaders with any sampler, be it in one arm of a condition only; datasets that are iterated over, or that know the rank;
-loaders that are only evaluated on; loops that a framework runs, and loaders that go through `prepare`.
+loaders that are only evaluated on; loops that a framework runs, and loaders that go through `prepare`; a group of one
+process (`world_size=1`).
 
 ## Fix (unsafe)
 Gives the loader a `DistributedSampler`, which also shuffles. Unsafe because each rank then sees other samples, as it
@@ -67,6 +68,7 @@ from dllint.api import (
 )
 
 _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
+_STARTS_GROUP = "torch.distributed.init_process_group"
 _SIZES = frozenset(("batch_size", "num_workers"))
 _KNOWS_RANKS = r"\brank\b|get_rank|world_size|num_replicas"
 
@@ -96,6 +98,12 @@ def is_prepared_by_a_library(event: LoaderCreated, wrapped: ModelChanged, ctx: C
     return ctx.is_prepared(event.loader) or ctx.imports("accelerate", "lightning", "pytorch_lightning", "ignite")
 
 
+def is_one_process(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> bool:
+    """the group has one process: `init_process_group(world_size=1)`"""
+    sizes = [call.arguments.keywords.get("world_size") for call in ctx.library_calls(_STARTS_GROUP)]
+    return bool(sizes) and all(size is not None and ctx.constant(size) == 1 for size in sizes)
+
+
 @dataclass(frozen=True)
 class _Training:
     """An event by which a model is trained, what says so, and the conditions under which it does."""
@@ -114,7 +122,7 @@ class MissingDistributedSampler(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)
-    excuses = (is_sampled, is_shared_out, is_prepared_by_a_library)
+    excuses = (is_sampled, is_shared_out, is_prepared_by_a_library, is_one_process)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         wrappings = [

@@ -26,6 +26,7 @@ def tiers(source: str, files: dict[str, str] | None = None) -> list[str]:
         ("--device", "import json\njson.load(open('a.json'))", "possible"),
         ("--device", "import torch\ntorch.ones(1).sum()", "likely"),
         ("--lr", "import subprocess\nsubprocess.run(['python', 'train.py'])", "likely"),
+        ("--dropout", "import torch\ntorch.load('m.pt').eval()", "possible"),
         ("--smooth", "import json\njson.load(open('a.json'))", "likely"),
     ],
 )
