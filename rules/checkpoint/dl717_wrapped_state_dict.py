@@ -20,10 +20,10 @@ keeps its initial weights.
 
 ## Not reported
 Projects that load the checkpoint into a model that is wrapped in the same way, or that strip the prefix; models that
-are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`, a `try`); FSDP, which adds
-no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading depend on
-the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when the rule
-is selected by name.
+are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`, a `try`); FSDP,
+which adds no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading
+depend on the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when
+the rule is selected by name.
 
 ## Fix (unsafe)
 Saves the state dict of the module inside the wrapper. Unsafe because checkpoints that were saved before have other
@@ -93,16 +93,13 @@ def unwrapped_otherwise(place: Site, saved: Saved, part: Part, state: Symbol, ct
 
 def unwrapped_first(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
     """`model.module` is tried first, and this is reached only where there is none"""
-    handlers = {id(each) for each in ctx.ancestors(place, ast.ExceptHandler)}
-    tries = (
-        each for each in ctx.ancestors(place, ast.Try) if any(id(handler) in handlers for handler in each.handlers)
-    )
-    return any(
-        isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES.values()
-        for each in tries
-        for statement in each.body
-        for node in ast.walk(statement)
-    )
+    for attempt in ctx.ancestors(place, ast.Try):
+        handled = (node for handler in attempt.handlers for node in ast.walk(handler))
+        tried = (node for statement in attempt.body for node in ast.walk(statement))
+        unwraps = any(isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES.values() for node in tried)
+        if unwraps and any(node is place.node for node in handled):
+            return True
+    return False
 
 
 def sharded(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
