@@ -130,7 +130,6 @@ def test_a_claim_about_late_releases_assumes_what_they_do_not_have(tmp_path: Pat
         f"import numpy as np\nsize = np.zeros(3, dtype=np.float)\n{SUMMARY}",  # which fails first
         f"from gensim.models import Word2Vec\n{NUMBERS}",
         f"from summaries import summarize\n{NUMBERS}",
-        f"from datasets import load_metric\n{NUMBERS}",  # which DL842 tells
     ],
 )
 def test_what_may_be_left_out_says_nothing(tmp_path: Path, code: str) -> None:
@@ -151,6 +150,14 @@ def test_an_import_that_fails_is_one_finding(tmp_path: Path, code: str) -> None:
     [finding] = found(tmp_path, "DL842", train_py=code)
     assert (finding.location.line, finding.confidence) == (1, "likely")
     assert finding.message == "`moviepy.editor` is gone since moviepy 2.2.1 at the latest"
+
+
+def test_what_stands_after_the_end_of_a_script_is_a_question(tmp_path: Path) -> None:
+    findings = found(tmp_path, "DL842", train_py=f"from datasets import load_metric\n{NUMBERS}")
+    assert {each.message.partition("`")[2].partition("`")[0]: each.confidence for each in findings} == {
+        "datasets.load_metric": "likely",
+        "np.float": "possible",
+    }
 
 
 def test_a_module_that_a_program_makes_itself_is_there(tmp_path: Path) -> None:
