@@ -42,7 +42,7 @@ PROJECT = {
     "train.py": CALLED,
     "apps/train.py": CALLED,
     "apps/run.ipynb": notebook(CALLED),
-    "apps/kept.py": WRAPPED,
+    "apps/kept.py": f"{WRAPPED}\n\ntrain(network, data)\nrestore(network)\n",
     "pkg/__init__.py": "",
     "pkg/model.py": CLEAN_MODEL,
 }

@@ -180,7 +180,7 @@ class RemovedApi(Rule):
             assuming=[
                 *ctx.assumed_version(package, version, name=uses[0].gone),
                 *ctx.assumed_start(site),
-                *_assumed_after(ending, uses[0]),
+                *_assumed_after(ending, uses[0], ctx),
             ],
             effect=f"raises `{_raised(site, package)}`",
             help=f"use {instead}" if instead else "do without it",
@@ -218,9 +218,15 @@ def _ending(uses: list[_Use], ctx: Context) -> _Use | None:
     )
 
 
-def _assumed_after(ending: _Use | None, use: _Use) -> Iterator[Assumption]:
-    """That what stands before is mended, where a script ends at what another release took before it gets there."""
+def _assumed_after(ending: _Use | None, use: _Use, ctx: Context) -> Iterator[Assumption]:
+    """That what stands before is mended, where a script ends at what another release took before it gets there.
+
+    What stands in the same call is seen at one look.
+    """
     if ending is None or ending.release == use.release or use.site.line <= ending.site.line:
+        return
+    call, other = (next(ctx.ancestors(each.site, ast.Call), None) for each in (ending, use))
+    if call is not None and call is other:
         return
     yield Assumption("effect", f"{ending.what} exists, which {ending.release} and later releases do not have")
 
