@@ -124,7 +124,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
 
 
 def _compare_device(op: ast.cmpop, left: Value, right: Value) -> bool | None:
-    """What comes of comparing a `torch.device` with a text: it equals none, be it ``torch.device("cuda") == "cuda"``."""
+    """What comes of comparing a `torch.device` with a text: it equals none, not even ``"cuda"`` that of CUDA."""
     if isinstance(op, ast.In | ast.NotIn):
         listed = right.items if isinstance(right, Items) and right.exact else ()
         is_known = _is_device(left) and bool(listed) and all(map(_is_text, listed))
