@@ -100,10 +100,10 @@ def is_begun_anew(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
         and kept.target not in ast.unparse(node.value)
         and any(kept.target == ast.unparse(each) for target in node.targets for each in _written_to(target))
         for node in ast.walk(loop.site.node)
-    ) or kept.target in _variables_of(loop)
+    ) or kept.target in _bound_by(loop)
 
 
-def _variables_of(loop: Loop) -> set[str]:
+def _bound_by(loop: Loop) -> set[str]:
     """What a loop binds in each iteration."""
     target = loop.site.node.target if isinstance(loop.site.node, ast.For | ast.AsyncFor) else None
     return {ast.unparse(each) for each in _written_to(target)} if target is not None else set()
