@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from dllint.choices import Choice, alternatives
 from dllint.context.loading import keys_written
-from dllint.context.unpickling import ObjectUse, object_use, refusal
+from dllint.context.unpickling import ObjectUse, is_written_without, object_use, refusal
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
 from dllint.flow import Structure, follow, is_of_runs
 from dllint.interp.run import classes, graph, roles, states
@@ -167,7 +167,9 @@ class CheckpointView:
     def object_use(self, read: StateRead) -> ObjectUse | None:
         """Where something that was read is used as no tensor, number, text or container can be, and as what."""
         facts = self._machine.facts
-        return object_use(read, self._structure.events, lambda name: facts.role(name) == "wrapper")
+        used = object_use(read, self._structure.events, lambda name: facts.role(name) == "wrapper")
+        saves = [each.event for each in self.saved if is_same_path(each.event.path, read.path)] if used else []
+        return used if used is None or not is_written_without(used, saves) else None
 
     def _common_kind(self, value: Value) -> str:
         """The kind of what is one of several values, if that is the same whichever it is."""

@@ -11,6 +11,7 @@ from dllint.context.phases import Phases
 from dllint.context.sources import Sources
 from dllint.events import Event, ModeChange, ModelForward, OpaqueCall
 from dllint.flow import Flow
+from dllint.interp.ask.registered import is_hidden_in
 from dllint.sites import Module
 from dllint.values import Instance, Symbol, Value
 
@@ -82,11 +83,15 @@ class ModesOfModules(Phases, Sources):
         """Whether an event is a call of a module, sets its mode, or may set it out of sight."""
         if isinstance(event, ModeChange):
             owners = self.objects(event.model)
-            return any(owner is model or (self.reaches(owner, model) and not _is_copy(owner)) for owner in owners)
+            return any(owner is model or self._passes_mode_on(owner, model) for owner in owners)
         if isinstance(event, OpaqueCall):
             on_tensor = event.name.endswith("_")  # in place, on a parameter
             return not on_tensor and self.opaque_to(event, model)
         return isinstance(event, ModelForward) and self.is_same(event.model, model)
+
+    def _passes_mode_on(self, owner: Value, model: Value) -> bool:
+        """Whether a module, when its mode is set, may set that of another, which belongs to it."""
+        return self.reaches(owner, model) and not _is_copy(owner) and not is_hidden_in(self._machine, owner, model)
 
     def _start(self, model: Value, calls: tuple[ModelForward, ...]) -> tuple[Mode, Assumptions]:
         """The mode of a module before anything sets it: what the program makes starts in training mode."""

@@ -44,6 +44,13 @@ _EVALUATES = AnyOf(  # or uses what sets the mode itself
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
 _TESTS = frozenset(("test", "tests"))
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
+_STARTS_GROUP = r"\b(?:init_process_group|init_distributed\w*)\("
+_MAY_START_GROUP = (  # or code that the project does not have
+    r"(?i)init\w*_(?:process_group|dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_"
+    r"(?:dist|ddp|parallel)|accelerat|PartialState|horovod|\bhvd\b|deepspeed|lightning|\bfabric|ignite|idist|torch_xla"
+    r"|mmengine|mmcv|detectron2|fairseq|colossalai|megatron|transformers|init_device_mesh|Trainer\b|\bexec\b|\bspawn\b"
+    r"|\blaunch|multiprocess"
+)
 _ON_A_TRIAL = Assumption("effect", "this is more than a trial of what the file defines")
 
 
@@ -67,6 +74,15 @@ class Running(Assuming, SwitchedOff):
         yield from self._needed()
         yield from self._kept()
         yield from self.switched_off(site, event)
+
+    def starts_no_processes(self) -> bool:
+        """Whether no group of processes is started in this program, as is done in others of its project.
+
+        Where a group is needed, nothing gets any further: ``dist.get_world_size()`` raises without one.
+        """
+        if self.program.kind != "module" or not self.project_mentions(_STARTS_GROUP, where="elsewhere"):
+            return False
+        return not self.project_mentions(_MAY_START_GROUP, where="here")
 
     def _alone(self, site: Site) -> Iterator[Assumption]:
         """That somebody calls a definition which was interpreted by itself, and calls it so.

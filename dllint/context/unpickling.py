@@ -20,8 +20,10 @@ from dllint.events import (
     StateSaved,
 )
 from dllint.interp.run import graph, roles
-from dllint.interp.source.positions import ancestors
-from dllint.sites import Guards, Site
+from dllint.interp.run.guards import guards_of
+from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.sites import Guard, Guards, Site
 from dllint.values import Class, Const, External, Function, Instance, Symbol, Value
 
 # Measured on torch 2.13: each raises `UnpicklingError` where it is anywhere in what is loaded.
@@ -139,6 +141,27 @@ def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[s
             if not _is_told_apart(held):
                 return ObjectUse(value.site or held.site, f"an object with an attribute `{name}`")
     return None
+
+
+def is_written_without(used: ObjectUse, saves: Sequence[StateSaved]) -> bool:
+    """Whether what is saved to the same file never gets to a use, as the program says: it saves ``if kind != "table"``,
+    and uses an object as such ``if kind == "table"``, in the same function."""
+    inside = enclosing_definition(used.site)
+    if inside is None or not saves or any(enclosing_definition(save.site) is not inside for save in saves):
+        return False
+    needed = {guard.negated().key() for guard in _conditions_around(used.site, inside)}
+    return all(any(guard.key() in needed for guard in _conditions_around(save.site, inside)) for save in saves)
+
+
+def _conditions_around(site: Site, inside: ast.AST) -> Iterator[Guard]:
+    """What is certain at a place by the tests around it, of variables that the function does not bind itself."""
+    nodes = nodes_of(inside)
+    bound = {name for name, found in nodes.names.items() if any(not isinstance(each.ctx, ast.Load) for each in found)}
+    for node in (each for each in ancestors(site) if isinstance(each, ast.If)):
+        names = {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)}
+        for holds, branch in ((True, node.body), (False, node.orelse)):
+            if names.isdisjoint(bound) and any(child is site.node for part in branch for child in ast.walk(part)):
+                yield from guards_of(node.test, holds)
 
 
 def _is_told_apart(held: Symbol) -> bool:

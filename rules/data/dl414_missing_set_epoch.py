@@ -24,8 +24,9 @@ A `BatchSampler` around the sampler has no `set_epoch` of its own: the call must
 ## Not reported
 Samplers with `shuffle=False` or whose `shuffle` is not known, loaders that are only evaluated on, loops of a single
 epoch, samplers and loaders that go into a call that cannot be resolved, programs run by Lightning, Accelerate or
-another framework that calls `set_epoch` itself, and programs with a `set_epoch` call that cannot be followed. Where
-the number of epochs is an option whose default is 1, it is reported only when the rule is selected by name.
+another framework that calls `set_epoch` itself, programs with a `set_epoch` call that cannot be followed, and those
+that start no group of processes, where others of the project do: no such sampler is made there. Where the number of
+epochs is an option whose default is 1, it is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
 Calls `set_epoch` at the start of the epoch, where the sampler and the epoch have names there. Unsafe because it
@@ -107,6 +108,20 @@ def set_out_of_sight(place: Site, one: _Sampled, ctx: Context) -> bool:
     return any(e.site.node not in wrappers and _goes_into(e, one, ctx) for e in ctx.all_of(OpaqueCall))
 
 
+def made_in_other_programs(place: Site, one: _Sampled, ctx: Context) -> bool:
+    """the sampler needs a group of processes, which other programs of the project start, and this one does not"""
+    if one.sampler.library_name != _SAMPLER:
+        return False
+    given = [ctx.argument(one.sampler, 1, "num_replicas"), ctx.argument(one.sampler, 2, "rank")]
+    is_asked = any(each is None or ctx.is_none(each) or _is_of_group(each) for each in given)
+    return is_asked and ctx.starts_no_processes()
+
+
+def _is_of_group(value: Value) -> bool:
+    """Whether a number is asked of the group of processes."""
+    return isinstance(value, Symbol) and value.name.startswith("torch.distributed.")
+
+
 class MissingSetEpoch(Rule):
     code = "DL414"
     name = "missing-set-epoch"
@@ -121,7 +136,7 @@ class MissingSetEpoch(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)
 
-    excuses = (set_by_a_framework, set_by_a_call, set_out_of_sight)
+    excuses = (set_by_a_framework, set_by_a_call, set_out_of_sight, made_in_other_programs)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for event in ctx.data.loaders:

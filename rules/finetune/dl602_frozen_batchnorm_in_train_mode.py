@@ -39,11 +39,11 @@ the statistics of the new data can also help (.993 instead of .822), so decide w
 
 ## Not reported
 Networks that are not known to have batch norms; those of which other parts are unfrozen again that may hold them, or
-whose parameters are chosen by a condition that may leave out the norms; norms alone, of layers that are trained, as
-many networks for segmentation have them; classes with a `train` of their own, and code that puts norms into evaluation
-mode one by one, or the network in a `forward`; copies that follow another network (teachers, where any file averages or
-copies weights), and adaptation to new data, which want the statistics to move. Where a project only trains and never
-evaluates, this is a question.
+whose parameters are chosen by a condition that may leave out the norms; those in a plain list or dict of a module,
+whose `train()` does not reach them; norms alone, of layers that are trained, as many networks for segmentation have
+them; classes with a `train` of their own, and code that puts norms into evaluation mode one by one, or the network in a
+`forward`; copies that follow another network (teachers, where any file averages or copies weights), and adaptation to
+new data, which want the statistics to move. Where a project only trains and never evaluates, this is a question.
 
 ## On real code
 206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image

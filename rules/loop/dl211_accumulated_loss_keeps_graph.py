@@ -95,12 +95,27 @@ def is_begun_anew(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
     is_of_call = around is not None and not ctx.is_within(loop.site, Site(kept.site.module, around))
     if around is not None and is_of_call and kept.target.isidentifier() and not _is_of_outside(kept.target, around):
         return True
-    stores = (node for node in ast.walk(loop.site.node) if isinstance(node, ast.Assign))
     return any(
-        ast.unparse(target) == kept.target and kept.target not in ast.unparse(store.value)
-        for store in stores
-        for target in store.targets
-    )
+        isinstance(node, ast.Assign)
+        and kept.target not in ast.unparse(node.value)
+        and any(kept.target == ast.unparse(each) for target in node.targets for each in _written_to(target))
+        for node in ast.walk(loop.site.node)
+    ) or kept.target in _bound_by(loop)
+
+
+def _bound_by(loop: Loop) -> set[str]:
+    """What a loop binds in each iteration."""
+    target = loop.site.node.target if isinstance(loop.site.node, ast.For | ast.AsyncFor) else None
+    return {ast.unparse(each) for each in _written_to(target)} if target is not None else set()
+
+
+def _written_to(target: ast.expr) -> Iterator[ast.expr]:
+    """The variables that an assignment binds, one or, by unpacking, several: `x, loss = model(x)`."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for each in target.elts:
+            yield from _written_to(each)
+    else:
+        yield target.value if isinstance(target, ast.Starred) else target
 
 
 def _is_of_outside(name: str, function: ast.FunctionDef) -> bool:

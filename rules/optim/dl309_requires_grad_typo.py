@@ -23,9 +23,10 @@ Tensors and parameters, which have this attribute; objects that are not known to
 in a class of one's own; classes, and of what may be no module files, that read an attribute of that name themselves;
 modules whose parameters the same function switches the same way, so that the line is one too many and no more. A
 misspelling that would only switch off what is off anyway (`torch.zeros(n).require_grad = False`), or on what is on, is
-reported only when the rule is selected by name; so is a new layer of torch's that is switched on. A misspelling is a
-question where it would have gradients computed for an input, and no code reads any, or freeze a model that was put into
-evaluation mode in a script that trains nothing.
+reported only when the rule is selected by name; so is a new layer of torch's that is switched on. A module that is
+switched on is a question where no code of the project freezes anything. A misspelling is a question where it would have
+gradients computed for an input, and no code reads any, or freeze a model that was put into evaluation mode in a script
+that trains nothing.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
@@ -75,6 +76,7 @@ _IS_TENSOR = Assumption("name", "what is assigned to is a tensor, as its use say
 _READS_GRADIENTS = (
     r"\.grad\b|autograd\.grad|\bgrad\(|jacobian|\bcheckpoint\(|utils\.checkpoint"  # which needs an input with gradients
 )
+_FREEZES = r"(?i)requires_grad_\((?!\s*(?:True\b|\)))|\w\.requires_grad\s*=(?!\s*True\b|=)|freez\w*\("
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -150,6 +152,7 @@ class RequiresGradTypo(Rule):
             self,
             event,
             "`requires_grad` set on a module: none of its parameters change",
+            assuming=_assumed_frozen(event, ctx),
             effect="harmless here: the layer is new, so that it is trained anyway"
             if is_on
             else "what was to be frozen is trained"
@@ -166,7 +169,8 @@ class RequiresGradTypo(Rule):
         on_module = ctx.is_module(event.target)
         value = ctx.constant(event.value)
         is_on = value is True and isinstance(event.target, Instance) and ctx.is_parameter(event.target)
-        is_vain = is_on or (not is_known and value is False and _is_computed(event.target))
+        is_off = not is_known and value is False and (_is_computed(event.target) or _is_made_of_data(event.target, ctx))
+        is_vain = is_on or is_off
         return ctx.finding(
             self,
             event,
@@ -187,6 +191,12 @@ class RequiresGradTypo(Rule):
             severity="info" if is_vain else None,
             pedantic=is_vain,
         )
+
+
+def _assumed_frozen(event: AttributeAssigned, ctx: Context) -> Iterator[Assumption]:
+    """That what is switched on was off before, where no code of the project freezes anything."""
+    if ctx.constant(event.value) is True and not ctx.freezes and not ctx.project_mentions(_FREEZES):
+        yield Assumption("effect", "its parameters were frozen before, which no code of the project does")
 
 
 def _needed(event: AttributeAssigned, ctx: Context) -> Iterator[Assumption]:
@@ -225,6 +235,14 @@ def _is_trained_anyway(event: AttributeAssigned, ctx: Context) -> bool:
 def _is_computed(value: Value) -> bool:
     """Whether a value is computed, by functions or methods of tensors, rather than read from somewhere."""
     return isinstance(value, Symbol) and value.name.startswith(("torch.", "."))
+
+
+def _is_made_of_data(value: Value, ctx: Context) -> bool:
+    """Whether a value is one of several that a function of torch's made of tensors without gradients (``meshgrid``)."""
+    source = value.inputs[0] if isinstance(value, Symbol) and value.name in ("item", "slice") else value
+    name = source.name if isinstance(source, Symbol) else ""
+    is_made = name.startswith("torch.") and name.count(".") == 1 and name != "torch.load"
+    return is_made and ctx.gradient(value).flows is False
 
 
 def _as_call(event: AttributeAssigned, ctx: Context) -> Edits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall
         return []
     calls = [event for event in walk(trial.body) if isinstance(event, LibraryCall) and event.name in _DRAWS]
     applied = [event for event in calls if event.frame.definition is not None and _is_applied(event)]
-    return [event for event in applied if not _is_switched_off(event, value)]
+    return [event for event in applied if not _is_switched_off(event)]
 
 
 def conditions_of(draw: LibraryCall) -> Guards:
@@ -48,17 +49,41 @@ def conditions_of(draw: LibraryCall) -> Guards:
 
 
 def _is_applied(draw: LibraryCall) -> bool:
+    """Whether a number that is drawn changes something in a branch that the object may take."""
     assert draw.frame.definition is not None
-    return isinstance(draw.site.node, ast.Call) and _changes_by(draw.site.node, draw.frame.definition.node)
+    function = draw.frame.definition.node
+    changes = _changes_by(draw.site.node, function) if isinstance(draw.site.node, ast.Call) else ()
+    return any(not _is_left_out(change, function, _owner(draw)) for change in changes)
 
 
-def _is_switched_off(draw: LibraryCall, owner: Instance) -> bool:
+def _owner(draw: LibraryCall) -> Instance | None:
+    """The object that `self` is where a number is drawn."""
+    return draw.frame.receiver if isinstance(draw.frame.receiver, Instance) else None
+
+
+def _is_left_out(change: ast.AST, function: ast.AST, owner: Instance | None) -> bool:
+    """Whether a change stands in a branch that the object does not take: ``if self.split == "train"`` of test data."""
+    for node in trees.walk(function):
+        outcome = _truth(node.test, owner) if isinstance(node, ast.If | ast.IfExp) else None
+        if outcome is None or not isinstance(node, ast.If | ast.IfExp):
+            continue
+        if node is change and not outcome:
+            return True
+        dead = node.orelse if outcome else node.body
+        parts = dead if isinstance(dead, list) else [dead]
+        if any(child is change for part in parts for child in trees.walk(part)):
+            return True
+    return False
+
+
+def _is_switched_off(draw: LibraryCall) -> bool:
     """Whether nothing comes of a number that is drawn, as the object says.
 
     It is compared with one that the object has as 0, ``random.random() < self.p_flip``, or what else is asked is not
     so: ``random.random() < 0.5 and self.mode == "train"``.
     """
     assert draw.frame.definition is not None
+    owner = _owner(draw)
     for node in trees.walk(draw.frame.definition.node):
         if isinstance(node, ast.Compare) and node.left is draw.site.node and isinstance(node.ops[0], ast.Lt | ast.LtE):
             limit = _held(node.comparators[0], owner)
@@ -66,34 +91,40 @@ def _is_switched_off(draw: LibraryCall, owner: Instance) -> bool:
                 return True
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
             others = [each for each in node.values if not any(child is draw.site.node for child in trees.walk(each))]
-            if len(others) < len(node.values) and any(_is_false(each, owner) for each in others):
+            if len(others) < len(node.values) and any(_truth(each, owner) is False for each in others):
                 return True
     return False
 
 
-def _held(node: ast.expr, owner: Instance) -> Const | None:
+def _held(node: ast.expr, owner: Instance | None) -> Const | None:
     """What ``self.name`` is, if that is a constant."""
     is_own = isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
-    held = owner.attributes.get(node.attr) if is_own and isinstance(node, ast.Attribute) else None
+    held = owner.attributes.get(node.attr) if owner and is_own and isinstance(node, ast.Attribute) else None
     return held if isinstance(held, Const) else None
 
 
-def _is_false(test: ast.expr, owner: Instance) -> bool:
-    """Whether a condition about an attribute of the object does not hold: `self.train`, ``self.mode == "train"``."""
+def _truth(test: ast.expr, owner: Instance | None) -> bool | None:
+    """Whether a condition about attributes of the object holds, `self.train`, ``self.mode == "train"``, if known."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        held = _held(test.operand, owner)
-        return held is not None and bool(held.value)
+        inner = _truth(test.operand, owner)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        outcomes = {_truth(each, owner) for each in test.values}
+        deciding = isinstance(test.op, ast.Or)
+        return deciding if deciding in outcomes else None if None in outcomes else not deciding
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant):
         held, other = _held(test.left, owner), test.comparators[0].value
-        is_equal = held is not None and held.value == other
-        return held is not None and isinstance(test.ops[0], ast.NotEq if is_equal else ast.Eq)
+        if held is None or not isinstance(test.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+            return None
+        return (held.value == other) is isinstance(test.ops[0], ast.Eq | ast.Is)
     held = _held(test, owner)
-    return held is not None and not held.value
+    return None if held is None else bool(held.value)
 
 
 @lru_cache(maxsize=1024)
-def _changes_by(draw: ast.Call, function: ast.AST) -> bool:
-    """Whether a function changes images by a number that it draws: as a condition, or as the amount of a change."""
+def _changes_by(draw: ast.Call, function: ast.AST) -> Sequence[ast.AST]:
+    """Where a function changes images by a number that it draws: as a condition, or as the amount of a change."""
+    found: list[ast.AST] = []
     names = {
         target.id
         for node in trees.walk(function)
@@ -108,13 +139,13 @@ def _changes_by(draw: ast.Call, function: ast.AST) -> bool:
 
     for node in trees.walk(function):
         if isinstance(node, ast.If) and mentions(node.test) and any(map(_is_change, node.body)):
-            return True
+            found.append(node)
         if isinstance(node, ast.IfExp) and mentions(node.test) and _is_change(node.body):
-            return True
+            found.append(node)
         is_change = isinstance(node, ast.Call) and node is not draw and _CHANGES.search(ast.unparse(node.func))
         if is_change and mentions(*node.args, *(keyword.value for keyword in node.keywords)):  # type: ignore[attr-defined]
-            return True
-    return False
+            found.append(node)
+    return found
 
 
 def _is_change(node: ast.AST) -> bool:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dllint.choices import Choice
+from dllint.choices import Choice, alternatives
 from dllint.events import LibraryCall
 from dllint.interp.run import containers
 from dllint.interp.run.joining import CallError
@@ -32,6 +32,8 @@ _OPERATORS: dict[type[ast.AST], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.LShift: ("<<", operator.lshift),
     ast.RShift: (">>", operator.rshift),
 }
+
+_DEVICES = frozenset(("torch.device", "torch.accelerator.current_accelerator", "torch.get_default_device"))
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -118,7 +120,28 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
             return present is isinstance(op, ast.In)
         if isinstance(right, Table) and right.exact:
             return containers.has_key(right, left.value, isinstance(op, ast.In))
-    return None
+    return _compare_device(op, left, right)
+
+
+def _compare_device(op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    """What comes of comparing a `torch.device` with a text: it equals none, not even ``"cuda"`` that of CUDA."""
+    if isinstance(op, ast.In | ast.NotIn):
+        listed = right.items if isinstance(right, Items) and right.exact else ()
+        is_known = _is_device(left) and bool(listed) and all(map(_is_text, listed))
+        return isinstance(op, ast.NotIn) if is_known else None
+    is_known = (_is_device(left) and _is_text(right)) or (_is_text(left) and _is_device(right))
+    if not is_known or not isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+        return None
+    return isinstance(op, ast.NotEq | ast.IsNot)
+
+
+def _is_device(value: Value) -> bool:
+    """Whether a value is a `torch.device`, whichever of several it is."""
+    return all(isinstance(each, Symbol) and each.name in _DEVICES for _, each in alternatives(value))
+
+
+def _is_text(value: Value) -> bool:
+    return all(isinstance(each, Const) and isinstance(each.value, str) for _, each in alternatives(value))
 
 
 def is_whole(value: Value) -> bool:
