@@ -51,7 +51,19 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dllint.api import Const, Context, Continuation, External, Finding, LibraryCall, Loop, Program, Rule, Saved, StateRead
+from dllint.api import (
+    Const,
+    Context,
+    Continuation,
+    External,
+    Finding,
+    LibraryCall,
+    Loop,
+    Program,
+    Rule,
+    Saved,
+    StateRead,
+)
 
 _SKIPPING = r"skip_first_batches|StatefulDataLoader|islice|(skip|consumed|resume|start|seen)_?(batch|step|iter|sample)"
 _STATES = ("module", "wrapper", "optimizer", "scheduler", "scaler")
