@@ -177,7 +177,11 @@ class CheckpointView:
         return kinds.pop() if len(kinds) == 1 else ""
 
     def is_before_training(self, event: Event, steps: Sequence[OptimizerStep]) -> bool:
-        """Whether an event happens before the first of some optimizer steps, and one of them follows on some path.
+        """Whether an event happens before the first of some optimizer steps, and one of them follows on some path."""
+        return bool(self.steps_that_follow(event, steps))
+
+    def steps_that_follow(self, event: Event, steps: Sequence[OptimizerStep]) -> list[OptimizerStep]:
+        """Those of some optimizer steps that follow an event on paths on which none of them comes before it.
 
         Where a loop makes an optimizer for each of several runs, only what happens within one run counts.
         """
@@ -192,7 +196,7 @@ class CheckpointView:
             return "trained" if state == "fresh" else state
 
         flow = follow(structure, "fresh", advance, {type(event), OptimizerStep}, lambda e: e is event or id(e) in ids)
-        return any("passed" in states for e, states in flow.arrivals.items() if id(e) in ids)
+        return [step for step in steps if "passed" in flow.arrivals.get(step, ())]
 
     def wrappings(self, model: Value) -> list[Wrapping]:
         """The wrappers around each of the objects that a model may be."""

@@ -69,8 +69,10 @@ _LEARNING = _Matter(frozenset(), re.compile(r"(?!)"), re.compile(_FRAMEWORKS), "
 _MATTERS = (_TRAINING, _BATCHES, _DEVICES, _CHANCE)
 _LABELS = frozenset(
     ("exp_name", "experiment", "experiment_name", "run_name", "policy_name", "algo", "algo_name", "algorithm",
-     "comment", "note", "notes", "tag", "tags", "description")
+     "comment", "comments", "note", "notes", "tag", "tags", "description", "message", "msg", "remark", "remarks")
 )  # fmt: skip
+_SAYING = re.compile(r"descri(?:be|ption)|comment|\bnotes?\b|remark|message", re.IGNORECASE)
+"""What the help of a label says, where it has any: that it is a text about the run."""
 _KEEPING = re.compile(r"(?i)dump|save|init|write|log(?!ging)|config|record|hparams|hyperparams")
 
 
@@ -106,7 +108,8 @@ class Leftovers(OptionEffects):
 
     def _is_label(self, event: LibraryCall, name: str) -> bool:
         """Whether an option only names the run, and something writes down what all options are set to."""
-        if name not in _LABELS or _help_of(event):
+        said = _help_of(event)
+        if name not in _LABELS or (said and not _SAYING.search(said)):
             return False
         calls = nodes_of(self.program.module.tree).of(ast.Call)
         return any(_keeps_all(call) for call in calls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -64,7 +64,8 @@ class Resuming(Optimizers, Paths, Sources):
             found = self._is_earlier_one(saved, read)
             if self._starts_anew(saved, read):
                 continue
-            if found is not None and self.checkpoints.is_before_training(event, steps):
+            following = self.checkpoints.steps_that_follow(event, steps) if found is not None else ()
+            if found is not None and following and not self._begins_another_phase(saved, steps, following):
                 state = event.state if isinstance(event, StateRestored) else None
                 return Resumption(event, read, found, (state,) if state is not None else ())
         return None
@@ -198,6 +199,20 @@ class Resuming(Optimizers, Paths, Sources):
             and not any(id(loop) in shared for loop in self.loops_around(other))
             for other in written
         )
+
+    def _begins_another_phase(
+        self, saved: Saved, steps: Sequence[OptimizerStep], following: Sequence[OptimizerStep]
+    ) -> bool:
+        """Whether what training goes on with has optimizers of its own: none of those that led to the checkpoint.
+
+        A phase that is over, such as a pretraining, is kept as it ended; the state of its optimizer is of no use.
+        """
+        if self.is_saved_again_and_again(saved):
+            return False
+        led = [step.optimizer for step in steps if self.position(step) < self.position(saved.event)]
+        ahead = [step.optimizer for step in following]
+        known = all(isinstance(each, Instance) for each in (*led, *ahead))
+        return bool(led) and known and not any(self.is_same(one, other) for one in led for other in ahead)
 
     def _starts_anew(self, saved: Saved, read: StateRead) -> bool:
         """Whether the weights are taken and the progress is not, which the program does read from another file."""

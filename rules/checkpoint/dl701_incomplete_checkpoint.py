@@ -32,7 +32,8 @@ long. SGD without momentum has no memory, and the difference is 0.
 ## Not reported
 Weights that are saved for use rather than for resuming (nothing loads them before training goes on), programs that
 save the optimizer anywhere else (in another file, as a whole object, by `accelerator.save_state`), optimizers without
-memory, and loops that a framework runs. A dict of a model's state and an epoch that nothing is seen to resume from is
+memory, and loops that a framework runs; a phase that is over, such as a pretraining, where what goes on from it has an
+optimizer of its own. A dict of a model's state and an epoch that nothing is seen to resume from is
 reported only when the rule is selected by name.
 
 ## Fix (unsafe)

@@ -37,7 +37,7 @@ of 8, and 32 of the 64 samples are trained on twice. The Trainer of Hugging Face
 ## Not reported
 Loops that skip batches (`continue`, `islice`, `skip_first_batches`); loaders and samplers whose state is restored
 (`StatefulDataLoader`); checkpoints that are saved with the last batch of a pass, or without an epoch or step, as that
-of the best weights; runs that count their epochs from 0 again, of which DL711 speaks; weights that are loaded for a run
+of the best weights; trainers that save at the ends of epochs (`save_strategy="epoch"`); runs that count their epochs from 0 again, of which DL711 speaks; weights that are loaded for a run
 of their own; loops that a framework runs.
 
 ## On real code
@@ -51,7 +51,19 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dllint.api import Const, Context, Continuation, Finding, LibraryCall, Loop, Program, Rule, Saved, StateRead
+from dllint.api import (
+    Const,
+    Context,
+    Continuation,
+    External,
+    Finding,
+    LibraryCall,
+    Loop,
+    Program,
+    Rule,
+    Saved,
+    StateRead,
+)
 
 _SKIPPING = r"skip_first_batches|StatefulDataLoader|islice|(skip|consumed|resume|start|seen)_?(batch|step|iter|sample)"
 _STATES = ("module", "wrapper", "optimizer", "scheduler", "scaler")
@@ -102,7 +114,7 @@ class BatchesReplayedOnResume(Rule):
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         given = event.arguments.keywords.get("ignore_data_skip")
-        if isinstance(given, Const) and given.value is True and _resumes(ctx):
+        if isinstance(given, Const) and given.value is True and not _saves_epochs(event, ctx) and _resumes(ctx):
             yield ctx.finding(
                 self,
                 event,
@@ -141,6 +153,14 @@ def _interrupted_pass(saved: Saved, ctx: Context) -> Loop | None:
 
 def _is_pass(loop: Loop, ctx: Context) -> bool:
     return loop.kind == "for" and ctx.loop_unit(loop) == "batches" and ctx.goes_over_loader(loop)
+
+
+def _saves_epochs(event: LibraryCall, ctx: Context) -> bool:
+    """Whether checkpoints lie at the ends of epochs, so that none is interrupted: `save_strategy="epoch"`."""
+    given = event.arguments.keywords.get("save_strategy")
+    if isinstance(given, External):
+        return given.name.endswith("Strategy.EPOCH")
+    return given is not None and ctx.constant(given) == "epoch"
 
 
 def _resumes(ctx: Context) -> bool:

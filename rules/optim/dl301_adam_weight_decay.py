@@ -71,8 +71,12 @@ def is_called_l2(event: OptimizerCreated, optimizer: Instance, decays: list[Valu
 
 def is_of_ddpg(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
     """it is for a critic of DDPG, whose paper asks for an L2 of 0.01 with Adam"""
-    names = (event.site.module.name, *(part for frame in event.frame.stack() for part in frame.scope.split(".")))
-    return any(ctx.speaks_of("l2-recipe", name) for name in names)
+    file = event.site.module.file
+    names = [file.stem, file.parent.name, *(part for frame in event.frame.stack() for part in frame.scope.split("."))]
+    around = next(ctx.ancestors(event.site, ast.ClassDef), None)
+    texts = (node.value for node in ast.walk(around) if isinstance(node, ast.Constant)) if around is not None else ()
+    names += [text for text in texts if isinstance(text, str)]  # such as the name of its checkpoint
+    return ctx.speaks_of("l2-recipe", *names)
 
 
 def is_compared(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:

@@ -27,11 +27,12 @@ only where they are run themselves; all options where they are handed to code th
 `deepspeed.initialize(args)`) or are read by names that are computed; options that launchers pass (`--local_rank`), that
 the parser itself reads (files of settings), the opposites of switches that are off (`--unweighted` beside
 `--weighted`), switches that are on anyway (`store_true` with `default=True`), options that have one choice, that say of
-themselves that they do nothing, or that the user does not have to know of (positional ones, hidden ones); files that
+themselves that they do nothing, or that the user does not have to know of (positional ones, hidden ones); `-f` without
+any help, which takes the file that the kernel of a notebook is started with; files that
 only parse, or show what they were told. What may be left of another script is a question: options of training where
 nothing is trained (`--lr`, `--patience`), of batches, a device or a seed where there is nothing of the kind, those of a
 script that trains in one without any framework, and labels of a run that are written down with all options
-(`--exp_name`).
+(`--exp_name`, `--message`).
 
 ## On real code
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`). 2
@@ -46,6 +47,7 @@ others are of scripts that fail before it matters.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import takewhile
 
@@ -61,6 +63,7 @@ _OF_NO_USE = (
     "obsolete", "not implemented", "no effect", "is fixed", "fixed at", "fixed to",
 )  # fmt: skip
 _OF_LAUNCHERS = ("local_rank", "local-rank", "deepspeed", "help")
+_OF_KERNELS = re.compile(r"jupyter|ipython|notebook|colab|kernel|dummy", re.IGNORECASE)
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -69,6 +72,15 @@ _OF_LAUNCHERS = ("local_rank", "local-rank", "deepspeed", "help")
 def is_passed_by_launchers(event: LibraryCall, name: str, ctx: Context) -> bool:
     """a launcher passes it, whether it is wanted or not"""
     return name in _OF_LAUNCHERS
+
+
+def is_passed_by_kernels(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """it is `-f`, which the kernel of a notebook gets with the file of its connection, and only takes that away"""
+    given = event.arguments.keywords
+    if not re.fullmatch("f+", name) or not given.keys() <= {"help", "default", "type"}:
+        return False
+    said = ctx.constant(given["help"]) if "help" in given else ""
+    return not said or _OF_KERNELS.search(str(said)) is not None
 
 
 def does_something_itself(event: LibraryCall, name: str, ctx: Context) -> bool:
@@ -143,6 +155,7 @@ class UnreadOption(Rule):
     references = ("https://docs.python.org/3/library/argparse.html#dest",)
     excuses = (
         is_passed_by_launchers,
+        is_passed_by_kernels,
         does_something_itself,
         says_so,
         is_of_no_code,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from dllint.interp.source.joined_reads import come_together
 from dllint.interp.source.listing_order import Definition, Leaf, ListingOrder, last_name, own_nodes, parameters_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
@@ -117,7 +118,7 @@ class Listings(ListingOrder):
             if self.times_bound(index, function) <= 1:
                 each_once = {column.text: (node, column) for node, column in found}.values()
                 for (node, first), (other, second) in combinations(each_once, 2):
-                    if not self._are_exclusive(node, other):
+                    if not self._are_exclusive(node, other) and come_together(node, other, function, self.parents):
                         yield other, [first, second]
 
     def _are_exclusive(self, left: ast.AST, right: ast.AST) -> bool:
