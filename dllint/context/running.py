@@ -275,7 +275,8 @@ class Running(Assuming, SwitchedOff):
         """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
         project = self._machine.project
         module = self.program.module
-        if module.repeated_argument is not None:
+        in_one_piece = module.source.notebook is None and not project.is_edited  # the cells of notebooks run one by one
+        if module.repeated_argument is not None or (in_one_piece and module.is_unparsable):
             yield Assumption("effect", f"`{module.file.name}` is mended, which no Python compiles")
         elif (user := self._refused_user()) is not None:
             yield Assumption("effect", f"`{user.file.name}` is mended, which is to import this and no Python reads")

@@ -37,8 +37,8 @@ of 8, and 32 of the 64 samples are trained on twice. The Trainer of Hugging Face
 ## Not reported
 Loops that skip batches (`continue`, `islice`, `skip_first_batches`); loaders and samplers whose state is restored
 (`StatefulDataLoader`); checkpoints that are saved with the last batch of a pass, or without an epoch or step, as that
-of the best weights; trainers that save at the ends of epochs (`save_strategy="epoch"`); runs that count their epochs from 0 again, of which DL711 speaks; weights that are loaded for a run
-of their own; loops that a framework runs.
+of the best weights; trainers that save at the ends of epochs (`save_strategy="epoch"`); runs that count their epochs
+from 0 again, of which DL711 speaks; weights that are loaded for a run of their own; loops that a framework runs.
 
 ## On real code
 656 public repositories: 3 notes in 3 of them, all true; two of the runs go on with the next epoch. One that was false,

@@ -38,10 +38,10 @@ loss falls to .25 all the same.
 ## Not reported
 Lists that are sorted, there or later, also by other code, or changed by code that is not followed; two lists of one
 listing, or of the same folder by the same call; names of which the others are made; lists that are never read at one
-index, as those of unpaired images (`index % len(...)`, a random one); sets of which each is measured, where nothing
-has an entry of both (`real_scores[i] = score(real[i])`, `fake_scores[i] = score(fake[i])`); pairs of which a loop reads only one, or whose
-names are compared. A question is what neither of two names calls a target (it may be that they need not belong
-together), and what is written for Windows, whose listings come sorted.
+index, as those of unpaired images (`index % len(...)`, a random one); sets of which each is measured, where nothing has
+an entry of both (`real_scores[i] = score(real[i])`, `fake_scores[i] = score(fake[i])`); pairs of which a loop reads
+only one, or whose names are compared. A question is what neither of two names calls a target (it may be that they need
+not belong together), and what is written for Windows, whose listings come sorted.
 
 ## Fix (unsafe)
 Sorts both listings. Unsafe because it changes the pairs, as it should; and whether names of the two folders go together

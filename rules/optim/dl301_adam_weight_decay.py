@@ -71,7 +71,7 @@ def is_called_l2(event: OptimizerCreated, optimizer: Instance, decays: list[Valu
 
 def is_of_ddpg(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
     """it is for a critic of DDPG, whose paper asks for an L2 of 0.01 with Adam"""
-    file = event.site.module.file
+    file = event.site.module.source.path
     names = [file.stem, file.parent.name, *(part for frame in event.frame.stack() for part in frame.scope.split("."))]
     around = next(ctx.ancestors(event.site, ast.ClassDef), None)
     texts = (node.value for node in ast.walk(around) if isinstance(node, ast.Constant)) if around is not None else ()

@@ -28,11 +28,10 @@ only where they are run themselves; all options where they are handed to code th
 the parser itself reads (files of settings), the opposites of switches that are off (`--unweighted` beside
 `--weighted`), switches that are on anyway (`store_true` with `default=True`), options that have one choice, that say of
 themselves that they do nothing, or that the user does not have to know of (positional ones, hidden ones); `-f` without
-any help, which takes the file that the kernel of a notebook is started with; files that
-only parse, or show what they were told. What may be left of another script is a question: options of training where
-nothing is trained (`--lr`, `--patience`), of batches, a device or a seed where there is nothing of the kind, those of a
-script that trains in one without any framework, and labels of a run that are written down with all options
-(`--exp_name`, `--message`).
+any help, which takes the file that the kernel of a notebook is started with; files that only parse, or show what they
+were told. What may be left of another script is a question: options of training where nothing is trained (`--lr`,
+`--patience`), of batches, a device or a seed where there is nothing of the kind, those of a script that trains in one
+without any framework, and labels of a run that are written down with all options (`--exp_name`, `--message`).
 
 ## On real code
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`). 2

@@ -162,3 +162,21 @@ def test_print_statements_cost_nothing(tmp_path: Path) -> None:
 def test_what_is_no_python_at_all_is_given_up(text: str) -> None:
     remains = remains_of(text)
     assert remains is None or remains.is_incomplete
+
+
+TRAINING = """
+import torch
+
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.load("batches.pt"):
+    optimizer.zero_grad()
+    sound(model, x, y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("broken", "tier"), [("", "certain"), ("%time 2 + 2\n", "possible")])
+def test_who_acts_on_what_is_found_has_to_mend_the_file(tmp_path: Path, broken: str, tier: str) -> None:
+    script = BUG + TRAINING
+    assert [each.confidence for each in findings(tmp_path, script + broken) if each.code == "DL101"] == [tier]
