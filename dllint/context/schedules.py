@@ -16,8 +16,9 @@ from dllint.interp.source.counted_loops import is_of_few_rounds
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
-from dllint.values import Function, Instance, Value
+from dllint.values import Function, Instance, Items, Value
 
+_CHANGES = {"StepLR": "step_size", "MultiStepLR": "milestones"}
 _POSITION_OF_GAMMA = {"StepLR": 2, "MultiStepLR": 2, "ExponentialLR": 1}
 
 
@@ -78,6 +79,26 @@ class Schedules(Optimizers, Paths, Sources):
         """
         made = [each for each in self.objects(scheduler) if isinstance(each, Instance)]
         return bool(made) and all(map(self._is_of_one_factor, made))
+
+    def is_beyond_run(self, scheduler: Value, epochs: Value | None) -> bool:
+        """Whether a scheduler that counts epochs would change the rate for the first time after the last of them.
+
+        Args:
+            scheduler: what is made, as by `MultiStepLR(optimizer, [30, 60])`.
+            epochs: how many there are, if that is known.
+        """
+        made = [each for each in self.objects(scheduler) if isinstance(each, Instance)]
+        count = self.constant(epochs) if epochs is not None else None
+        firsts = [self._first_change(each) for each in made]
+        return isinstance(count, int) and bool(firsts) and all(first is not None and count <= first for first in firsts)
+
+    def _first_change(self, scheduler: Instance) -> int | None:
+        """After how many epochs a scheduler changes the rate, where it does so now and then."""
+        kind = scheduler.library_name.rpartition(".")[2]
+        given = scheduler.arguments.get(1, _CHANGES[kind]) if kind in _CHANGES else None
+        numbers = given.items if isinstance(given, Items) and given.exact else (given,)
+        found = [self.constant(each) for each in numbers if each is not None]
+        return min((each for each in found if isinstance(each, int)), default=None)
 
     def is_switched_off(self, made: SchedulerCreated, loop: Site) -> bool:
         """Whether a loop has the step of a scheduler, or of another by its name, in a comment: that is a decision."""

@@ -172,9 +172,10 @@ def _is_of_earlier_turn(use: Event, taken: StateTaken, ctx: Context) -> bool:
     name, nodes = ast.unparse(given), nodes_of(around)
     bound = [each for each in nodes.of(ast.Name, ast.Attribute) if _is_put_under(each, name)]
     puts = [pair for each in nodes.of(ast.Assign) for pair in _pairs(each) if ast.unparse(pair[0]) == name]
-    return len(puts) == len(bound) and all(
-        value is taken.site.node or (isinstance(value, ast.Constant) and value.value is None) for _, value in puts
-    )
+    values = [value for _, value in puts]
+    others = [each for each in values if each is not taken.site.node]
+    is_put = len(others) < len(values) == len(bound)
+    return is_put and all(isinstance(each, ast.Constant) and each.value is None for each in others)
 
 
 def _is_put_under(node: ast.Name | ast.Attribute, name: str) -> bool:

@@ -28,8 +28,9 @@ steps the test accuracy is .39 and .60; without them it is .29 and .28, and the 
 ## Not reported
 Schedulers that go to another scheduler, to a trainer, or to code that cannot be followed; code that steps something of
 their name, or any scheduler that is not known, or that has the step of one in a comment; constant schedules (`lambda
-step: 1`); all but the last of several for one optimizer; optimizers that take no step in a loop; loops that a framework
-runs. One that is replaced by another for the same optimizer is a matter of DL319.
+step: 1`); those that would change nothing before the last epoch (milestones of 30 and 60 in a run of 20); all but the
+last of several for one optimizer; optimizers that take no step in a loop; loops that a framework runs. One that is
+replaced by another for the same optimizer is a matter of DL319.
 
 ## Fix (unsafe)
 Steps a scheduler that counts epochs at the end of each epoch, where the loops over epochs and batches stand in one
@@ -38,7 +39,8 @@ function with it. Unsafe because the rates change, as they should.
 ## On real code
 276 public repositories: no finding. One scheduler is not stepped because its step stands in a comment, which is a
 decision. In batches of unread repositories 34 findings, 15 of them true and 19 doubtful; ten of these were left over
-beside another scheduler of the same optimizer, in near-copies of one script, and are silent now.
+beside another scheduler of the same optimizer, in near-copies of one script, and are silent now. 19 more are in
+near-copies of one script; 18 of them run for fewer epochs than their first milestone, which is asked for since.
 """
 
 from __future__ import annotations
@@ -81,6 +83,12 @@ def is_the_same_at_each_step(made: SchedulerCreated, found: Unstepped, ctx: Cont
     return ctx.is_constant_schedule(made.scheduler)
 
 
+def is_after_the_run(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
+    """the run is over before the first epoch after which the rate would change"""
+    loops = ctx.loops_around(found.step)
+    return bool(loops) and ctx.is_beyond_run(made.scheduler, ctx.loop_count(loops[-1]))
+
+
 class SchedulerNeverStepped(Rule):
     code = "DL317"
     name = "scheduler-never-stepped"
@@ -89,7 +97,7 @@ class SchedulerNeverStepped(Rule):
     triggers = (("lr_scheduler", "get_scheduler", "LRScheduler"), ("step",))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
-    excuses = (has_its_step_in_a_comment, is_the_same_at_each_step, is_followed_by_another)
+    excuses = (has_its_step_in_a_comment, is_the_same_at_each_step, is_after_the_run, is_followed_by_another)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for found in ctx.unstepped_schedulers():

@@ -119,6 +119,11 @@ def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> 
     return is_set or ctx.project_mentions(rf"\b{last}\b", rf"\b(?!self\.)\w+\.{last}\s*=[^=]")  # the first is fast
 
 
+def is_mended_by_unsloth(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
+    """the file imports unsloth, whose trainers take the place of those of trl, and the early arguments"""
+    return removal.package == "trl" and isinstance(site.node, ast.keyword) and ctx.imports("unsloth")
+
+
 def splits_no_text(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
     """what nltk downloads is not for its tokenizers, which nothing calls, or the other file is there, too"""
     if name != "nltk.download":
@@ -144,7 +149,7 @@ class RemovedApi(Rule):
         "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
         "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
     )
-    excuses = (runs_with_earlier, is_set_by_project, splits_no_text)
+    excuses = (runs_with_earlier, is_set_by_project, is_mended_by_unsloth, splits_no_text)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         facts = ctx.facts
