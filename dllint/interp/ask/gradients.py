@@ -238,7 +238,10 @@ def _detaches(machine: Machine, value: Symbol) -> bool:
         return (is_tensor_operation(base) or _is_loss(base)) and not _is_packed(machine, base)
     if value.name.startswith("."):
         return value.name[1:] in facts.detach_methods
-    return value.name in facts.detach and not isinstance(value.inputs[0] if value.inputs else None, Const)
+    given = value.inputs[0] if value.inputs else None
+    if value.name in facts.detach_of_lists:
+        return isinstance(given, Items)
+    return value.name in facts.detach and not isinstance(given, Const)
 
 
 def _is_packed(machine: Machine, value: Value, depth: int = 3) -> bool:
