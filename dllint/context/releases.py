@@ -131,12 +131,17 @@ class Releases(Sources):
     def assumed_version(self, package: str, version: str, *, name: str = "") -> Assumptions:
         """What a claim about a version of a package and later ones assumes; with ``name``, that this is gone from them.
 
-        That is such a version, where the project gives no bound of any; and where code that runs uses what an earlier
+        That is such a version, where the project gives no bound of any, and that somebody has run the code since, where
+        it came out long ago; and where code that runs uses what an earlier
         release of that package has taken away, or of the one that it needs, that somebody mends this.
         """
         found = []
         if package not in self.versions and package not in self._limits_told:
             found.append(Assumption("version", f"the project runs with {package} {version} or a later one"))
+            if f"{package} {version}" in self.facts.releases_of_long_ago:
+                found.append(
+                    Assumption("effect", f"somebody has run this since {package} {version} came out, long ago")
+                )
         needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
         by_package = {package: version, needed: release}
         for each in self._early_names:

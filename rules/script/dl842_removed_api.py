@@ -43,8 +43,9 @@ use beside imports of what only earlier releases have (`torch._six`), of which t
 `loss.data[0]`; code for Python 2; methods of what may be no table or image, and `loss.data[0]` of what may be more than
 one number; torchtext, whose last release for the newest Python is an early one; what is imported or read in a `try`,
 after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages of the
-project that are called like the library. As a question only: code that still uses what an earlier release of the same
-library has taken away, and of which no rule tells.
+project that are called like the library. As a question only: what a release of before 2022 took, in a project that says
+nothing of releases; what stands after the first use that ends a script; code that still uses what an earlier release of
+the same library has taken away, and of which no rule tells.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.
@@ -56,7 +57,8 @@ these today, all but one are true; its pin, in an environment of another name, i
 used in 14 of 982 others, 56 times; none of these says which scipy it runs with. In 138 more there were 20 findings: 12
 true, 1 false (a pin in the text at the top of a script, which is read now) and 7 doubtful, six of them in scripts that
 fail before. With the names of 45 libraries and the settings of transformers and trl there are 21 more in 190
-repositories.
+repositories. Of 102 in 322 repositories 52 were true, 2 false (trainers that Unsloth makes) and 48 doubtful, most of
+them in programs that something else ends first; 15 of these are silent or questions since.
 """
 
 from __future__ import annotations

@@ -115,6 +115,7 @@ class Facts:
         self.removed_defaults: dict[str, Removal] = {}
         self.removed_positions: dict[str, Removal] = {}
         self.needed_releases: dict[str, str] = {}
+        self.releases_of_long_ago: set[str] = set()
         self.clues: dict[str, dict[str, str]] = {}
         self.companions: dict[str, dict[str, dict[str, str]]] = {}
         self.old_imports: dict[str, str] = {}
@@ -215,6 +216,7 @@ class Facts:
         self.removed_positions.update((name, Removal.read(text)) for name, text in positions.items())
         self.returned.update(removed.get("returned", {}))
         self.needed_releases.update(removed.get("needs", {}))
+        self.releases_of_long_ago.update(removed.get("long-ago", {}).get("releases", ()))
         self.clues.update(removed.get("clues", {}))
         self.companions.update(table.get("companions", {}))
         self.old_imports.update(table.get("old-imports", {}))
