@@ -51,7 +51,8 @@ when they are sorted, the names have to tell.
 390 public repositories, most of which are not about images with masks: 3 findings, all of them questions, 2 true and 1
 doubtful (foregrounds that are laid over backgrounds). In 9 others, which a search for such code had led to, 5 findings
 in 4 of them, all true, and 2 questions, which are true as well; before anything was mended three more were false, loops
-that read one of the two only.
+that read one of the two only. In 322 more, 3 findings: 1 false (statistics of two sets, which are no pairs and silent
+since) and 2 in code that fails before, or fetches nothing.
 """
 
 from __future__ import annotations
