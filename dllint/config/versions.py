@@ -22,12 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.images import told_by_image
-from dllint.config.notes import (
-    is_note,
-    notes_in,
-    pythons_entered,
-    told_by_text,
-)
+from dllint.config.notes import is_note, notes_in, pythons_entered, told_by_text
 from dllint.config.tools import (
     installed_in,
     packages_of_pipfile,

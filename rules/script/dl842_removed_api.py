@@ -276,10 +276,11 @@ def _gone_attributes(ctx: Context) -> Iterator[tuple[_Use, str]]:
             continue
         for node in nodes_of(module.tree).attributes.get(name, ()):
             site = Site(module, node)
-            is_own = ctx.project_mentions(rf"\b{name}\b", rf"def {name}\b")
             is_asked = f"hasattr({ast.unparse(node.value)}" in module.source.text
             is_read = isinstance(node.ctx, ast.Load) and not is_asked and not ctx.is_caught(site, "AttributeError")
-            if is_read and not is_own and _is_of(node.value, owner, site, ctx):
+            if not is_read or not _is_of(node.value, owner, site, ctx):
+                continue
+            if not ctx.project_mentions(rf"\b{name}\b", rf"def {name}\b"):  # a method of the project's own
                 yield _Use(site, f"`{ctx.source_of(site)}`", removal, Edits()), name
 
 
