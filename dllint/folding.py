@@ -10,13 +10,13 @@ Findings of one rule with the same message (but for names in it), severity and c
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
   with the same text: an option that each of ten scripts has;
-- they assume a version of a library, or say that a release of it took something, and the messages are the same but for
-  names: the project was written for an earlier one;
+- they assume a version of a library, or say that a release of it took something, in files of one project, whatever
+  their messages: the project does not say which releases it was written for;
 - or they are about the same statement of the same scope in files of one name in sibling folders: the paths differ in
   the name of one folder.
 
 Causes are joined: a finding that shares one with two others makes one of all three. The first in the order of
-presentation is kept, and the places of the rest become its ``others``.
+presentation is kept, and the places of the rest become its ``others``. What these say that it does not, its trace tells.
 
 Folding is about what is shown, and comes last: suppression comments, the baseline, fixes and runs are about each place,
 fingerprints are those that the findings have among all, and an editor shows each place.
@@ -29,15 +29,17 @@ import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
-from dllint.findings import Finding, Location, Report, fingerprints, sort_key
+from dllint.files.discovery import is_project
+from dllint.findings import Finding, Hop, Location, Report, fingerprints, sort_key
 from dllint.report.sources import SourceCache
 
 _NAME = re.compile(r"`[^`]*`")
 _GONE = re.compile(r"\bgone since \S+ \d")
 _AROUND = "in this "
 _CALL = "calls `"  # how a hop begins that is only on the way to the place
+_TOLD = 5  # messages of others that a trace tells
 
 Ranges = list[tuple[int, int]]  # the first and the last line of each arm of a branch
 
@@ -56,19 +58,24 @@ class _Folding:
         self._sources = sources
         self._marks = marks
         self._trees: dict[tuple[str, int | None], ast.Module] = {}
+        self._projects: dict[PurePath, PurePath] = {}
 
     def apply(self, findings: Sequence[Finding]) -> dict[Finding, str]:
         """One finding for each cause, in the order of presentation, and its fingerprint."""
         alike: dict[Hashable, list[Finding]] = defaultdict(list)
         for finding in findings:
-            alike[finding.code, _NAME.sub("", finding.message), finding.severity, finding.confidence].append(finding)
+            said = "" if _is_of_release(finding) else _NAME.sub("", finding.message)
+            alike[finding.code, said, finding.severity, finding.confidence].append(finding)
         groups = [group for each in alike.values() for group in (self._grouped(each) if len(each) > 1 else [each])]
         return dict(sorted(map(self._joined, groups), key=lambda item: sort_key(item[0])))
 
     def _joined(self, group: list[Finding]) -> tuple[Finding, str]:
         """The first of some findings with the places of the others, and its fingerprint."""
         first, *rest = sorted(group, key=sort_key)
-        return replace(first, others=tuple(finding.location for finding in rest)), self._marks[first]
+        told = {each.message: each for each in reversed(rest) if not _is_said(each, first)}
+        hops = [Hop(each.location, each.message) for each in sorted(told.values(), key=sort_key)[:_TOLD]]
+        others = tuple(finding.location for finding in rest)
+        return replace(first, others=others, trace=(*hops, *first.trace)), self._marks[first]
 
     def _grouped(self, findings: list[Finding]) -> Iterable[list[Finding]]:
         """Findings that are alike, by cause."""
@@ -94,12 +101,19 @@ class _Folding:
             yield "copy", tuple(lines), replace(place, path="", cell=None)
         if finding.statement and before != place:
             yield "text", self._marks[finding], finding.message, *(self._text(hop.location) for hop in trace)
-        if any(each.kind == "version" for each in finding.assumptions) or _GONE.search(finding.message):
-            yield "release"  # which the messages name
+        if _is_of_release(finding):
+            yield "release", self._project(PurePath(place.path).parent)
         if finding.statement:
             *folders, name = PurePath(place.path).parts
             for at in range(len(folders)):
                 yield "sibling", at, *folders[:at], *folders[at + 1 :], name, self._marks[finding]
+
+    def _project(self, folder: PurePath) -> PurePath:
+        """The folder of the project that a folder belongs to; the topmost one where nothing marks a project."""
+        if folder not in self._projects:
+            is_its_own = folder == folder.parent or is_project(Path(folder))
+            self._projects[folder] = folder if is_its_own else self._project(folder.parent)
+        return self._projects[folder]
 
     def _text(self, location: Location) -> str:
         """The line of a place; the place itself where it cannot be read, so that it is like no other."""
@@ -152,6 +166,16 @@ class _Folding:
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._trees[key] = ast.Module([], [])
         return self._trees[key]
+
+
+def _is_of_release(finding: Finding) -> bool:
+    """Whether a finding is about what a release of a library has changed."""
+    return any(each.kind == "version" for each in finding.assumptions) or bool(_GONE.search(finding.message))
+
+
+def _is_said(one: Finding, other: Finding) -> bool:
+    """Whether a finding says the same as another, but for names, or is not about a release."""
+    return not _is_of_release(one) or _NAME.sub("", one.message) == _NAME.sub("", other.message)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

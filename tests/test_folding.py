@@ -225,10 +225,23 @@ def test_a_release_that_nothing_rules_out() -> None:
         for path, name in (("a.py", "float"), ("b.py", "int"))
     )
     assert fold(first, other) == [["a.py:3", "b.py:3"]]
-    assert len(fold(first, replace(other, message="`np.Inf` is gone since numpy 2.0"))) == 2
+    apart = replace(other, message="`np.Inf` is gone since numpy 2.0")
+    assert fold(first, apart) == [["a.py:3", "b.py:3"]]
+    [shown] = folded(Report([first, apart]), SourceCache()).findings
+    assert [(hop.location.path, hop.message) for hop in shown.trace] == [("b.py", apart.message)]
+    assert len(fold(first, replace(apart, confidence="possible"))) == 2
     known = tuple(replace(each, assumptions=()) for each in (first, other))
     assert fold(*known) == [["a.py:3", "b.py:3"]]
     assert len(fold(*(replace(each, message=f"`{each.message[4]}` is refused") for each in known))) == 2
+
+
+def test_each_project_has_its_releases() -> None:
+    write("one/pyproject.toml", "")
+    write("two/dllint.toml", "")
+    later = (Assumption("version", "the project runs with numpy 1.24 or a later one"),)
+    paths = ("one/a.py", "one/src/b.py", "two/pkg/c.py", "two/pkg/d.py", "e.py")
+    groups = fold(*(found(path, 3, assumptions=later) for path in paths))
+    assert groups == [["e.py:3"], ["one/a.py:3", "one/src/b.py:3"], ["two/pkg/c.py:3", "two/pkg/d.py:3"]]
 
 
 def test_places_in_one_statement() -> None:

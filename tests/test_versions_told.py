@@ -62,6 +62,7 @@ LOADS = "from datasets import load_metric\nmetric = load_metric('f1')\n"
     [
         (("code", "!pip install -q datasets==1.5.0 tqdm"), None),
         (("code", "%pip install 'datasets<3'"), None),
+        (("code", "!pip install -q \\\n  tqdm \\\n  datasets==1.5.0"), None),
         (("markdown", "    pip install datasets==1.5.0  # important\n"), None),
         (("code", "!pip install datasets"), True),
         (("code", "!pip install other-datasets==1.5.0"), True),

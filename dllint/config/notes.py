@@ -34,6 +34,7 @@ _INSTALLS = re.compile(
     r"\b(?:pip3?|conda|mamba|uv|poetry)\b[^\n]{0,80}?\b(?:install|create|add)\b((?:[^\n\\]|\\\r?\n|\\)*)"
 )
 _IN_CELL = re.compile(r'"\s*[!%]\s*(pip3? install [^"\\\n]*)')  # as the file has it, a text in JSON
+_COMMAND = re.compile(r"(?m)^[ \t]*[!%]+(?:[^\n\\]|\\\r?\n|\\)*")  # with the lines that it goes on in
 _PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]{0,60})\s?(==?|~=|<=?)\s?(\d+(?:\.\d+)*)")
 _ENTERS = re.compile(  # `conda activate py36`, `source ~/envs/python3.7/bin/activate`
     r"\b(?:(?:conda|mamba) activate|source(?: activate)?|workon)[ \t]{1,8}[\w./~-]{0,80}?(?<![A-Za-z])"
@@ -94,7 +95,7 @@ def told_by_notebook(raw: str) -> Iterator[tuple[str, str]]:
         lines = cell.get("source") if isinstance(cell, dict) else None
         text = "".join(map(str, lines)) if isinstance(lines, list) else str(lines or "")
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            text = "\n".join(re.findall(r"(?m)^[ \t]*[!%]+.*(?:\\\n.*)*", text))
+            text = "\n".join(_COMMAND.findall(text))
         yield from told_by_text(text)
 
 

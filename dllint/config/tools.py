@@ -14,6 +14,7 @@ Read = Callable[[Path], str]
 """Gives the text of a file, or nothing where there is none."""
 
 _PYENV = re.compile(r"(?m)^\s*(?:[a-z][\w-]*?-)?(3\.\d+(?:\.\d+)?)\s*$")
+_IDEA = re.compile(r'\bproject-jdk-name="(?:Remote )?Python (\d\.\d+)')
 _TOX = re.compile(r"\bpy\{?(\d+(?:,\s*(?:py)?\d+)*)")
 _REQUIRES = re.compile(r"(?m)\bpython_requires\s*=\s*[\"']?([^\"'\n#]+)")
 _LIST = re.compile(
@@ -33,9 +34,11 @@ def version_of_wheel(url: str) -> str:
 
 
 def pythons_of_tools(root: Path, read: Read) -> Iterator[str]:
-    """What pyenv, tox and the services for tests say of Python. All of it is run, so that the last one counts."""
+    """What pyenv, PyCharm, tox and the services for tests say of Python. All of it is run: the last one counts."""
     for version in _PYENV.findall(read(root / ".python-version")):
         yield f"=={version}" if version.count(".") > 1 else f"={version}"
+    for version in _IDEA.findall(read(root / ".idea" / "misc.xml")):
+        yield f"={version}"
     for numbers in _TOX.findall(read(root / "tox.ini")):
         for number in re.findall(r"3\d+", numbers):
             yield f"=3.{number[1:]}"

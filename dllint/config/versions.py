@@ -6,8 +6,8 @@ the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``
 environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and the project's virtual environment. How late a
 version may be is also read off such files in the folders of the project and off comments in them, off the image that a
 Dockerfile begins with, off commands that install or call something or enter an environment (``pip install
-torch==1.4``, ``python3.6 x.py``, ``conda activate py36``), off what pyenv, tox and services for tests run, and off its
-READMEs and other notes; of all these the strictest counts.
+torch==1.4``, ``python3.6 x.py``, ``conda activate py36``), off what pyenv, PyCharm, tox and services for tests run, and
+off its READMEs and other notes; of all these the strictest counts.
 The Python that a notebook ran with is not read: that tells when it was run, not with what it is run today.
 """
 
@@ -362,7 +362,7 @@ def _may_tell(folder: Path) -> bool:
 
 
 def _from_tools(root: Path) -> Iterator[tuple[str, str]]:
-    """The Python that pyenv, tox and services for tests run; they tell no limit of what asks for a Python itself."""
+    """The Python that pyenv, PyCharm, tox and services for tests run; they tell no limit of what asks for a Python itself."""
     if all(name != "python" for name, _ in (*_from_pyproject(root), *_from_setup(root))):
         yield from (("python", specifier) for specifier in pythons_of_tools(root, _read))
 

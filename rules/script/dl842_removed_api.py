@@ -2,7 +2,8 @@
 
 The script stops where it gets there, which may be hours after it began: at the first scheduler, or at the first
 validation. Whether it does depends on what is installed; of a project that says nothing about its versions it is
-assumed that it runs with today's.
+assumed that it runs with today's. That it says nothing is then the cause of all that fails with these, so that it is
+one finding for a project: at the first place, with the others in its trace.
 
 Measured by running each on the last release that has it and on the first that has not: `np.float` and `np.int` are gone
 since numpy 1.24, `np.Inf`, `np.NaN` and `np.float_` since 2.0, `np.trapz` since 2.4 (`AttributeError`); `verbose` of
@@ -180,17 +181,18 @@ class RemovedApi(Rule):
         what = f"{first} and {len(others)} more" if others else first
         package, version = removal.package, removal.version
         instead = " and ".join(dict.fromkeys(f"`{use.removal.instead}`" for use in uses if use.removal.instead))
+        assuming = ctx.assumed_version(package, version, name=uses[0].gone)
+        here, keep = "", ""
+        if any(each.kind == "version" for each in assuming):
+            here = " here at the latest: nothing says that an earlier release is needed"
+            keep = f", or keep {package} below {version} in the requirements"
         return ctx.finding(
             self,
             site,
             f"{what} {'is' if ' and ' not in what else 'are'} gone since {package} {version}{uses[0].at_the_latest}",
-            assuming=[
-                *ctx.assumed_version(package, version, name=uses[0].gone),
-                *ctx.assumed_start(site),
-                *_assumed_after(ending, uses[0], ctx),
-            ],
-            effect=f"raises `{_raised(site, package)}`",
-            help=f"use {instead}" if instead else "do without it",
+            assuming=[*assuming, *ctx.assumed_start(site), *_assumed_after(ending, uses[0], ctx)],
+            effect=f"raises `{_raised(site, package)}`{here}",
+            help=f"{f'use {instead}' if instead else 'do without it'}{keep}",
             trace=[(use.site, f"this works up to the last release before {use.release}") for use in uses],
             fix=(f"Use {instead}" if instead else "Take it out", together(*(use.edits for use in uses))),
         )
