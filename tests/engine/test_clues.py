@@ -13,6 +13,8 @@ from dllint.interp.source.project import Project
     [
         ("print 'reading'", {"python 2"}),
         ("try:\n    x = 1\nexcept IOError, error:\n    pass", {"python 2"}),
+        ("if not there:\n    raise IOError, 'no such file'", {"python 2"}),
+        ("raise (IOError, 'no such file')", set()),
         ("name = raw_input('name: ')", {"python 2"}),
         ("def move(x):\n    return x.cuda(device, async=True)", {"python 3.6"}),
         ("total += self.loss_G.data[0]", {"item"}),

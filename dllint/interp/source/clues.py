@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from dllint.interp.source.imported import dotted_uses
-from dllint.interp.source.module import OF_PYTHON_2, SourceModule
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import enclosing_definition
@@ -25,6 +25,7 @@ MAY_BE_CLUE = AnyOf(
     ("async", r"\basync\s*="),
     (".data[0]", r"\.data\[0\]"),
     ("except ", r"except .*,.*:"),
+    ("raise ", r"(?m)^[ \t]*raise \w[\w.]*[ \t]*,"),
     (
         "tf.",
         r"\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b",
@@ -97,11 +98,10 @@ def _pythons_named(module: SourceModule) -> Iterator[str]:
 def _refused(module: SourceModule) -> frozenset[str]:
     """The clue in what Python cannot parse."""
     error = module.parse_error
-    if not isinstance(error, SyntaxError):
-        return frozenset()
-    if str(error.msg).startswith(OF_PYTHON_2):
+    if module.is_of_python_2:
         return frozenset(["python 2"])
-    return frozenset(["python 3.6"]) if _ASYNC.search(error.text or "") else frozenset()
+    is_early = isinstance(error, SyntaxError) and _ASYNC.search(error.text or "")
+    return frozenset(["python 3.6"]) if is_early else frozenset()
 
 
 def _is_of_tensorflow_1(node: ast.Attribute) -> bool:

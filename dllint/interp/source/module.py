@@ -19,11 +19,10 @@ from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.words import WORD, PackedWords, Vocabulary, words_of
 
 _UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-OF_PYTHON_2 = ("Missing parentheses in call", "multiple exception types", "leading zeros")
-"""How the messages begin of errors in what Python 2 could parse."""
+_OF_PYTHON_2 = ("Missing parentheses in call", "multiple exception types", "leading zeros")
+_RAISES_TWO = re.compile(r"\s*raise [A-Za-z_][\w.]*\s*,")  # `raise IOError, "no such file"`
 
 _ONE_WORD = re.compile(r"\\b([^\W\d]\w*)\\b")
-_OF_OTHER_PYTHONS = (*OF_PYTHON_2, "f-string")
 _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
 )
@@ -205,7 +204,16 @@ class SourceModule:
         error = self.parse_error
         if error is None:
             return self.repeated_argument is not None
-        return isinstance(error, SyntaxError) and not str(error.msg).startswith(_OF_OTHER_PYTHONS)
+        is_of_a_newer = isinstance(error, SyntaxError) and str(error.msg).startswith("f-string")
+        return isinstance(error, SyntaxError) and not is_of_a_newer and not self.is_of_python_2
+
+    @cached_property
+    def is_of_python_2(self) -> bool:
+        """Whether Python cannot parse the file, where Python 2 could."""
+        error = self.parse_error
+        if not isinstance(error, SyntaxError):
+            return False
+        return str(error.msg).startswith(_OF_PYTHON_2) or bool(_RAISES_TWO.match(error.text or ""))
 
     @cached_property
     def repeated_argument(self) -> tuple[str, int, int] | None:
