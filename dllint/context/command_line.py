@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple, TypeGuard
 
-from dllint.context.namespaces import Handed, expansions, handed_on, taken_by_name
+from dllint.context.namespaces import Handed, expansions, handed_on, renames_all, taken_by_name
+from dllint.context.option_names import USUAL_NAMES, Names, last_of, names_read, namespaces, root_of
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.bindings import Definition
@@ -21,7 +21,6 @@ from dllint.interp.source.trials import is_main_guard
 from dllint.sites import Module
 from dllint.values import Const
 
-_USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
 _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
@@ -29,8 +28,6 @@ _BY_TEXT = frozenset(("vars", "__dict__", "_get_kwargs", "getattr", "attrgetter"
 _MAX_CALLS = 3  # from the parser to what reads the options
 _MOST_FILES = 1000  # of a script, and of those that import it: more are a library, all of which may get the options
 _MOST_IMPORTING = 40  # that get the options of one parser: more are a library, whose users are not seen
-_WORD = re.compile(r"\w+")
-_PUT_IN = re.compile(r"\{[^{}]*\}|%\(\w*\)")
 _LOADING = re.compile(r"\b(?:safe_|full_)?loads?\(|\bload_(?:args|config|hparams|hyperparams|params)|\bNamespace\(")
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
@@ -38,22 +35,7 @@ _IMPORTING = re.compile(
 _BY_NAMES = frozenset(("import_module", "__import__", "add_argparse_args", "HfArgumentParser"))
 
 
-class _Names(NamedTuple):
-    """What a file reads as attributes (`args.lr`), and the names that it has as texts (`getattr(args, "lr")`), or as
-    parameters and keywords where it takes all options out of the namespace; ``taken`` are those parameters which get
-    what a dict of all options has under their name."""
-
-    attributes: frozenset[str]
-    texts: frozenset[str]
-    parameters: frozenset[str]
-    taken: frozenset[str] = frozenset()
-
-    def have(self, name: str) -> bool:
-        """Whether a name is one of any kind."""
-        return any(name in each for each in self)
-
-
-_Read = Mapping[SourceModule, _Names] | None
+_Read = Mapping[SourceModule, Names] | None
 
 
 class CommandLine(Sources):
@@ -71,8 +53,10 @@ class CommandLine(Sources):
         """
         if where is self.program.module:
             read = self._read_by_sharing(where)
-            return read is None or any(
-                names.have(name) and not self._reads_as_a_script(module, name) for module, names in read.items()
+            return (
+                read is None
+                or self._is_read_without_prefix(read, name)
+                or any(names.have(name) and not self._reads_as_a_script(module, name) for module, names in read.items())
             )
         sharing = self._sharing(where)
         read = self._read_anywhere if sharing is not None else None
@@ -83,6 +67,14 @@ class CommandLine(Sources):
                 names.have(name) and (module in sharing or not _has_its_own(module, name))
                 for module, names in read.items()
             )
+        )
+
+    def _is_read_without_prefix(self, read: Mapping[SourceModule, Names], name: str) -> bool:
+        """Whether files that take a prefix off the names of all options have that of an option, and know the rest."""
+        places = [place for place in range(1, len(name)) if name[place - 1] == "_"]
+        rests = [name[place:] for place in places if any(name[:place] in each.texts for each in read.values())]
+        return any(each.have(rest) for each in read.values() for rest in rests) and any(
+            renames_all(module) for module in self._machine.project.reading_each(read)
         )
 
     def _reads_as_a_script(self, module: SourceModule, name: str) -> bool:
@@ -108,7 +100,7 @@ class CommandLine(Sources):
             return True
         return self._is_text_in(read, name)
 
-    def _is_text_in(self, read: Mapping[SourceModule, _Names], name: str) -> bool:
+    def _is_text_in(self, read: Mapping[SourceModule, Names], name: str) -> bool:
         """Whether files that look something up by texts have a name as a text."""
         is_asked_by_text = any(not _BY_TEXT.isdisjoint(module.words) for module in read)
         return is_asked_by_text and any(name in each.texts for each in read.values())
@@ -229,7 +221,7 @@ class CommandLine(Sources):
         given = self._handed_in(files)
         if given is None:
             return None
-        read = {module: _names_read(module, self._libraries(module)) for module in files}
+        read = {module: names_read(module, self._libraries(module)) for module in files}
         return {module: names._replace(taken=frozenset(taken_by_name(module, given))) for module, names in read.items()}
 
     def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
@@ -303,96 +295,27 @@ def _takers(module: SourceModule) -> frozenset[str]:
 
 
 def _find_takers(tree: ast.Module) -> Iterator[str]:
-    names = {*_USUAL_NAMES, *_namespaces(tree)}
+    names = {*USUAL_NAMES, *namespaces(tree)}
     imported = imported_names(tree)
     for node in nodes_of(tree).of(ast.Call):
         is_spread = any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords)
-        if is_spread or (_names_an_attribute(node) and _last(node.args[0]) in names):
+        if is_spread or (_names_an_attribute(node) and last_of(node.args[0]) in names):
             yield ""
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        root = imported.get(_root(node.func), "")
-        if root and _last(node.func) not in _WRITING and any(_last(each) in names for each in given):
+        root = imported.get(root_of(node.func), "")
+        if root and last_of(node.func) not in _WRITING and any(last_of(each) in names for each in given):
             yield root
 
 
 def _names_an_attribute(call: ast.Call) -> bool:
     """Whether a call is `getattr(object, name)`, with a name that is no constant."""
-    return _last(call.func) == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
-
-
-def _namespaces(tree: ast.Module) -> Iterator[str]:
-    """The names to which what a parser returns is assigned."""
-    for node in nodes_of(tree).of(ast.Assign):
-        if any(isinstance(inner, ast.Call) and _last(inner.func) in PARSING for inner in walk(node.value)):
-            for target in node.targets:
-                yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
-
-
-def _names_read(module: SourceModule, libraries: frozenset[str]) -> _Names:
-    known: tuple[frozenset[str], _Names] | None = module.derived.get(_names_read)
-    if known is None or known[0] != libraries:
-        found = list(_find_names_read(module, libraries))
-        names = _Names(*(frozenset(name for name, each in found if each == kind) for kind in _Names._fields))
-        known = module.derived[_names_read] = (libraries, names)
-    return known[1]
-
-
-def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
-
-    What is read of libraries (`torch.cuda.seed`) is none, but for a configuration that they were given
-    (`wandb.config.epochs`), and neither is a method (`model.train()`). Where all options
-    are taken out of the namespace, parameters count as well: they may be handed on by name.
-    """
-    takes_all = "vars" in module.words or "__dict__" in module.words
-    namespaces = {*_USUAL_NAMES, *_namespaces(module.tree)}
-    pending: list[ast.AST] = [module.tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Attribute):
-            if isinstance(node.ctx, ast.Load) and (_root(node) not in libraries or _last(node.value) == "config"):
-                yield node.attr, "attributes"
-        elif isinstance(node, ast.Constant):
-            yield from ((name, "texts") for name in (_names_in(node.value) if isinstance(node.value, str) else ()))
-        elif isinstance(node, ast.keyword | ast.arg) and takes_all and node.arg:
-            yield node.arg, "parameters"
-        elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
-            given = (*node.args, *(keyword.value for keyword in node.keywords))
-            pending.extend(each for each in given if not isinstance(each, ast.Constant))
-            continue
-        elif isinstance(node, ast.Call) and _is_method(node.func, namespaces):
-            pending.extend((node.func.value, *node.args, *node.keywords))
-            continue
-        pending.extend(ast.iter_child_nodes(node))
-
-
-def _is_method(called: ast.expr, namespaces: set[str]) -> TypeGuard[ast.Attribute]:
-    """Whether what is called is an attribute, and no option that is a function: `args.optimizer(...)`."""
-    return isinstance(called, ast.Attribute) and _last(called.value) not in namespaces
-
-
-def _names_in(text: str) -> list[str]:
-    """The names in a text that is one name, or in which something is put at names."""
-    if text.replace("-", "_").isidentifier():
-        return [text.replace("-", "_")]
-    parts = [text] if "args." in text else _PUT_IN.findall(text)
-    return [word for part in parts for word in _WORD.findall(part)]
+    return last_of(call.func) == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
 
 
 def _is_dict_of(node: ast.expr, names: set[str]) -> bool:
     """Whether an expression is `vars(args)`, `args.__dict__`, `args._get_kwargs()` or the namespace itself."""
     if isinstance(node, ast.Call):
         owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        return _last(node.func) == "vars" or any(_is_dict_of(each, names) for each in (*owner, *node.args))
-    is_dict = isinstance(node, ast.Attribute) and node.attr == "__dict__" and _last(node.value) not in ("self", "cls")
-    return is_dict or _last(node) in names
-
-
-def _last(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+        return last_of(node.func) == "vars" or any(_is_dict_of(each, names) for each in (*owner, *node.args))
+    is_dict = isinstance(node, ast.Attribute) and node.attr == "__dict__" and last_of(node.value) not in ("self", "cls")
+    return is_dict or last_of(node) in names

@@ -141,6 +141,23 @@ def taken_by_name(module: SourceModule, given: frozenset[Handed]) -> Iterator[st
             yield from (field.id for field in fields if isinstance(field, ast.Name))
 
 
+def renames_all(module: SourceModule) -> bool:
+    """Whether a file goes over a dict of options and looks them up without a prefix: `key.replace("aug_", "")`."""
+    if _TAKING.isdisjoint(module.words):
+        return False
+    for loop in nodes_of(module.tree).of(ast.For, ast.comprehension):
+        keys = {each.id for each in walk(loop.target) if isinstance(each, ast.Name)}
+        is_over_all = any(getattr(each, "attr", getattr(each, "id", "")) in _TAKING for each in walk(loop.iter))
+        if is_over_all and any(_renames(call, keys) for call in nodes_of(module.tree).of(ast.Call)):
+            return True
+    return False
+
+
+def _renames(call: ast.Call, keys: set[str]) -> bool:
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id in keys and _called(call) in ("replace", "removeprefix", "lstrip")
+
+
 def _classes_made(module: SourceModule, given: frozenset[Handed]) -> Iterator[ast.ClassDef]:
     """The classes that a dict is expanded into and that have no constructor: data classes, and those with one above."""
     names = {each.function for each in given if each.place == _REST}

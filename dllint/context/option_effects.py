@@ -1,4 +1,4 @@
-"""Whether it makes a difference what an option of a command line is set to."""
+"""Whether it makes a difference what an option of a command line is set to, or what a call returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAKES_ALL = "from_argparse_args"
 
 
 class OptionEffects(CommandLine, Running):
-    """What comes of options."""
+    """What comes of options, and of other values: whether anything but a log has them."""
 
     def has_effect(self, name: str, where: Module) -> bool:
         """Whether code that shares a parser does something with an option of it; in doubt, it does.
@@ -44,15 +44,30 @@ class OptionEffects(CommandLine, Running):
         naming = reading(module for module in modules if name in module.words)
         return any(effects.has_effect(module, node) for module in naming for node in self._reads(module, name))
 
+    def is_only_shown(self, site: Site) -> bool:
+        """Whether nothing comes of the value of an expression but that it is printed or logged; in doubt, more does.
+
+        It may also be kept in variables and attributes that nobody reads. See `has_effect`, which asks it of options.
+
+        Args:
+            site: the expression.
+        """
+        files = self._sharing(site.module)
+        if files is None or not isinstance(site.module, SourceModule) or any(each.parse_error for each in files):
+            return False
+        with self._machine.project.reading(site.module):
+            return not Effects(list(files), lambda _: True).has_effect(site.module, site.node)
+
     def is_idle_option(self, event: LibraryCall) -> bool:
         """Whether a script parses an option, and nothing that shares the parser does anything with it but show it."""
         name = self.option_name(event)
         is_asked = any(True for parse in PARSING for _ in self.method_calls(parse))
+        is_run = self.program.kind == "module"  # with all that adds options: also those of a part of the command line
         return (
             bool(name)
             and is_asked
-            and isinstance(event.arguments.positional[0], Instance)
-            and (self.program.kind == "module" or self.is_application(self.program.module))
+            and (is_run or isinstance(event.arguments.positional[0], Instance))
+            and (is_run or self.is_application(self.program.module))
             and not self.has_effect(name, event.site.module)
         )
 

@@ -30,7 +30,8 @@ instead of .957, .941 and .961. The model has 4 parameters instead of 6.
 ## Not reported
 Layers without random weights (activations, pooling, normalization); those that are made once, below a condition, and
 kept as an attribute; those whose weights are set afterwards; random projections under `no_grad`; layers in a method
-that makes an optimizer of their weights, to adapt them to a few samples.
+that makes an optimizer of their weights, to adapt them to a few samples. In a branch of `forward` of which nothing that
+is known tells whether it is taken it is a question, and several layers of one branch are one finding.
 
 ## On real code
 138 public repositories: no finding. In 138 others, read with the rule as it was, 2, both true; 1 in 184 more was false,
@@ -41,14 +42,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 
-from dllint.api import Context, Finding, Instance, ModelForward, OptimizerCreated, Rule, statement_around
+from dllint.api import (
+    Assumption,
+    Context,
+    Finding,
+    Instance,
+    ModelForward,
+    OptimizerCreated,
+    Rule,
+    Site,
+    statement_around,
+)
 
 _RANDOM = frozenset(
     ("Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
      "Embedding", "EmbeddingBag", "LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "MultiheadAttention",
      "TransformerEncoderLayer", "TransformerDecoderLayer", "Transformer")
 )  # fmt: skip
+_IS_REACHED = Assumption("effect", "the branch is taken in which it is made, which nothing that is known decides")
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -100,13 +113,37 @@ class LayerCreatedInForward(Rule):
 
     def _report(self, event: ModelForward, layer: Instance, ctx: Context) -> Finding:
         assert layer.site is not None
-        name = ctx.class_name(layer)
+        name, branch = ctx.class_name(layer), _branch(layer.site, ctx)
         return ctx.finding(
             self,
             layer.site,
             f"`forward` makes a new `{name}` in each call: its weights are random and never trained",
             on=[event],
+            assuming=[_IS_REACHED] if _is_open(event, ctx) else (),
             effect="the model multiplies by other random numbers in each call, and loses what it has learned before",
             help="make it in `__init__`, as an attribute",
-            trace=[(layer.site, "is made here, in `forward`"), (event.site, "and called")],
+            trace=[
+                *([(branch, "this branch of `forward` makes it")] if branch is not None else []),
+                (layer.site, "is made here, in `forward`"),
+                (event.site, "and called"),
+            ],
         )
+
+
+def _branch(site: Site, ctx: Context) -> Site | None:
+    """The test in the function around a place by which it is reached."""
+    inside = takewhile(lambda node: not isinstance(node, ast.FunctionDef), ctx.ancestors(site, ast.AST))
+    branch = next((node for node in inside if isinstance(node, ast.If)), None)
+    return Site(site.module, branch.test) if branch is not None else None
+
+
+def _is_open(event: ModelForward, ctx: Context) -> bool:
+    """Whether the layer is called under a condition in `forward` that does not hold by default, as far as is known."""
+    definition = event.frame.definition
+    return definition is not None and any(
+        guard.by_default is not True
+        and guard.topic != "mode"
+        and guard.node is not None
+        and ctx.is_within(Site(event.site.module, guard.node), definition)
+        for guard in event.guards
+    )

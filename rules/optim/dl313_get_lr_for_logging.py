@@ -25,7 +25,8 @@ Measured on torch 2.13: for a rate of 1.0 `CosineAnnealingLR.get_lr` gives 1.071
 Schedulers whose `get_lr` does give the rate in use (`LambdaLR`, `OneCycleLR`, `CyclicLR`,
 `CosineAnnealingWarmRestarts`); schedulers of other libraries and of the project, which may define it in their own way,
 and what is not known to be a scheduler of torch; the `get_lr` of a scheduler that hands over to another one, or that
-takes no step in the function that makes it; code for torch before 1.4, which has no `get_last_lr`.
+takes no step in the function that makes it; code for torch before 1.4, which has no `get_last_lr`. A rate that is only
+printed or logged, or that nobody reads, is a note.
 
 ## Fix (safe)
 Calls `get_last_lr`: only what is logged changes.
@@ -75,6 +76,7 @@ class GetLrForLogging(Rule):
         scheduler, call = event.arguments.positional[0], event.site.node
         if ctx.excused(self, event, scheduler):
             return
+        is_shown = ctx.is_only_shown(event.site)
         function = Site(event.site.module, call.func) if isinstance(call, ast.Call) else event.site
         yield ctx.finding(
             self,
@@ -82,11 +84,14 @@ class GetLrForLogging(Rule):
             "`get_lr` is no learning rate in use: it is a step of the scheduler's own computation",
             on=[scheduler],
             assuming=[*ctx.assumed_use(event.result, "it"), *ctx.assumed_version("torch", _SINCE)],
-            effect="what is logged is another rate, by up to a factor of ten",
+            effect="what is logged is another rate, by up to a factor of ten"
+            if is_shown
+            else "what goes by it has another rate than is in use, by up to a factor of ten",
             help="call `get_last_lr`",
             trace=[
                 *([(scheduler.site, "the scheduler is made here")] if scheduler.site is not None else []),
                 (event.site, "and asked for its next rate"),
             ],
             fix=("Call `get_last_lr`", rename_attribute(function, "get_last_lr")),
+            severity="info" if is_shown else None,
         )

@@ -21,9 +21,10 @@ Measured on Python 3.11: with `type=bool`, `--shuffle False`, `false`, `no` and 
 ## Not reported
 Types that read the text: `str2bool`, `lambda x: bool(strtobool(x))`, `lambda x: bool(int(x))`; parsers that know what
 `bool` is to mean (`parser.register("type", bool, ...)`, jsonargparse, Lightning's command line, `click`, `typer`);
-notebooks, where nobody writes a command line; options that the script of the parser, and what shares it, does not read
-(DL846), only prints, keeps in variables and attributes that nobody reads, or reads in functions that nobody calls;
-those that the file sets itself after the parsing.
+notebooks, where nobody writes a command line; options of which the help says that any value switches them on; those
+that the script of the parser, and what shares it, does not read (DL846), only prints or logs, asks about to do the same
+either way, keeps in variables, attributes and fields that nobody reads, or reads in functions that nobody calls; those
+that the file sets itself after the parsing.
 
 ## Fix (safe)
 Reads the text: `type=lambda text: text.lower() in ("1", "true", "yes")`. Command lines that switch the option on go on
@@ -38,6 +39,7 @@ of what is read; these are silent now.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -56,6 +58,7 @@ from dllint.api import (
 )
 
 _READS_THE_TEXT = 'lambda text: text.lower() in ("1", "true", "yes")'
+_ANY_TEXT = re.compile(r"(?i)\b(?:any|non-?empty) (?:value|text|string|argument|input)\b")
 _OTHER_PARSERS = ("jsonargparse", "click", "typer", "pytorch_lightning.cli", "lightning.pytorch.cli")
 
 
@@ -96,6 +99,12 @@ def is_set_afterwards(event: LibraryCall, ctx: Context) -> bool:
     return ctx.is_option_overwritten(event)
 
 
+def says_so(event: LibraryCall, ctx: Context) -> bool:
+    """its help says that any text switches it on"""
+    said = event.arguments.keywords.get("help")
+    return said is not None and _ANY_TEXT.search(str(ctx.constant(said))) is not None
+
+
 def has_no_command_line(event: LibraryCall, ctx: Context) -> bool:
     """the parser is only asked about an empty list: `parser.parse_args(args=[])`"""
     return ctx.has_no_command_line
@@ -109,7 +118,10 @@ class ArgparseTypeBool(Rule):
     triggers = (("add_argument",), ("bool",))
     fix_safety = "safe"
     references = ("https://docs.python.org/3/library/argparse.html#type",)
-    excuses = (is_in_notebook, is_registered, is_parsed_otherwise, is_set_afterwards, has_no_command_line, is_not_read)
+    excuses = (
+        is_in_notebook, is_registered, is_parsed_otherwise, is_set_afterwards, says_so, has_no_command_line,
+        is_not_read,
+    )  # fmt: skip
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != "argparse.ArgumentParser.add_argument" or _takes_no_text(event, ctx):

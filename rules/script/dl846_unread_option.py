@@ -27,7 +27,8 @@ only where they are run themselves; all options where they are handed to code th
 `deepspeed.initialize(args)`) or are read by names that are computed; options that launchers pass (`--local_rank`), that
 the parser itself reads (files of settings), the opposites of switches that are off (`--unweighted` beside
 `--weighted`), switches that are on anyway (`store_true` with `default=True`), options that have one choice, that say of
-themselves that they do nothing, or that the user does not have to know of (positional ones, hidden ones); `-f` without
+themselves that they do nothing or (a switch) what happens by default, those of a notebook that asks its parser about
+an empty list, or that the user does not have to know of (positional ones, hidden ones); `-f` without
 any help, which takes the file that the kernel of a notebook is started with; files that only parse, or show what they
 were told. What may be left of another script is a question: options of training where nothing is trained (`--lr`,
 `--patience`), of batches, a device or a seed where there is nothing of the kind, those of a script that trains in one
@@ -62,6 +63,7 @@ _OF_NO_USE = (
     "obsolete", "not implemented", "no effect", "is fixed", "fixed at", "fixed to",
 )  # fmt: skip
 _OF_LAUNCHERS = ("local_rank", "local-rank", "deepspeed", "help")
+_SAYS_DEFAULT = re.compile(r"(?i)\bdefault (?:if|when|unless|mode|behaviou?r)\b|\((?:the )?default\)")
 _OF_KERNELS = re.compile(r"jupyter|ipython|notebook|colab|kernel|dummy", re.IGNORECASE)
 
 
@@ -131,6 +133,18 @@ def is_set_anyway(event: LibraryCall, name: str, ctx: Context) -> bool:
     return (ctx.constant(action), ctx.constant(default)) in (("store_true", True), ("store_false", False))
 
 
+def is_what_happens_anyway(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """it is a switch, and its help says that it is the default: `--interactive`, "default if no question is given\""""
+    action, said = (event.arguments.keywords.get(key) for key in ("action", "help"))
+    is_switch = action is not None and ctx.constant(action) == "store_true"
+    return is_switch and said is not None and _SAYS_DEFAULT.search(str(ctx.constant(said))) is not None
+
+
+def has_no_command_line(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """it stands in a notebook, whose parser is only asked about an empty list: `parser.parse_args([])`"""
+    return event.site.module.source.notebook is not None and ctx.has_no_command_line
+
+
 def is_the_rest_of_a_choice(event: LibraryCall, name: str, ctx: Context) -> bool:
     """it is in a group of which one has to be given: that the others are not given tells it"""
     node = event.site.node
@@ -162,6 +176,8 @@ class UnreadOption(Rule):
         has_one_choice,
         is_set_anyway,
         is_the_rest_of_a_choice,
+        is_what_happens_anyway,
+        has_no_command_line,
     )
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:

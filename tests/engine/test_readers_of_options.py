@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from engine_support import found
 
@@ -153,3 +155,61 @@ def test_options_are_read_out_of_a_configuration_that_a_library_was_given(given:
     files = {"tools/options.py": OPTIONS, "tools/__init__.py": ""}
     assert "DL846" in codes(f"{source}print(args.rate)\n", files)
     assert codes(f"{source}print(args.rate)\nfit(wandb.config.val)\n", files) == ["DL841"]
+
+
+FIELDS = "from dataclasses import dataclass\n\n@dataclass\nclass Plan:\n    val: bool\n    rate: float\n\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("if args.val:\n    fit(args.rate)\nelse:  # of the other\n    fit(args.rate)", []),
+        ("if args.val:\n    fit(args.rate)\nelse:\n    fit(args.rate, 3)", ["DL841"]),
+        ("fit(3 if args.val else 3, args.rate)", []),
+        ("wandb.log({'val': args.val})\nfit(args.rate)", []),
+        ("fit(torch.log(args.val), args.rate)", ["DL841"]),
+        ("bar.set_postfix(val=args.val)\nfit(args.rate)", []),
+        (
+            "kept = {}\nkept['val'] = args.val\nfor name, value in kept.items():\n    print(name, value)\nfit(args.rate)",
+            [],
+        ),
+        ("kept = {}\nkept['val'] = args.val\nfor value in kept.values():\n    fit(value)\nfit(args.rate)", ["DL841"]),
+        ("print(' '.join(str(each) for each in [args.val]))\nfit(args.rate).eval()", []),
+        ("print([fit(each) for each in [args.val]], args.rate)", ["DL841"]),
+        (f"{FIELDS}plan = Plan(val=args.val, rate=args.rate)\nfit(plan.rate)", []),
+        (f"{FIELDS}plan = Plan(val=args.val, rate=args.rate)\nfit(plan.rate, plan.val)", ["DL841"]),
+        (f"{FIELDS}plan = Plan(val=args.val, rate=args.rate)\nprint(vars(plan))\nfit(**keep)", ["DL841"]),
+    ],
+)
+def test_what_only_a_log_has_comes_to_nothing(use: str, expected: list[str]) -> None:
+    body = textwrap.indent(use, "    ")
+    assert (
+        codes(f"{OPTIONS}\nimport torch\nimport wandb\n\ndef main():\n    args = parse()\n{body}\n\nmain()\n")
+        == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [("key.replace(prefix, '')", []), ("key.removeprefix(prefix)", []), ("key.upper()", ["DL846"])],
+)
+@pytest.mark.parametrize("prefix", ["aug_", "tta_"])
+def test_options_are_read_without_their_prefix(change: str, expected: list[str], prefix: str) -> None:
+    source = f"""
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--aug_rate", type=float)
+args = parser.parse_args()
+import torch
+
+def merge(config, args, prefix):
+    for key, value in vars(args).items():
+        key = {change}
+        if key in config:
+            config[key] = value
+
+config = load()
+merge(config, args, prefix="{prefix}")
+fit(config["rate"])
+"""
+    assert codes(source) == (expected if prefix == "aug_" else ["DL846"])

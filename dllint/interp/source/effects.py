@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,14 +15,24 @@ from dllint.sites import Site
 
 _MAX_HOPS = 5  # from one variable, attribute or parameter to the next
 _SHOWING = frozenset(("print", "pprint", "info", "debug", "warning", "warn", "secho"))
+_LOGGING = frozenset(
+    ("log", "log_dict", "log_param", "log_params", "log_metric", "log_metrics", "log_hyperparams", "log_text",
+     "add_text", "add_scalar", "add_scalars", "add_hparams", "set_postfix", "set_postfix_str", "set_description",
+     "set_description_str")
+)  # fmt: skip
+_LOGGERS = re.compile(r"(?i)wandb|mlflow|neptune|comet|clearml|swanlab|log|writer|board|\btb\b|\brun\b|bar\b|\bself\b")
 _WRITING_TEXT = frozenset(("write", "writelines"))
 _AS_TEXT = frozenset(("str", "repr", "format", "join"))
-_CONVERTING = frozenset(("bool", "int", "float", "len", *_AS_TEXT))
+_CONVERTING = frozenset(("bool", "int", "float", "len", "round", "list", *_AS_TEXT))
+_ELEMENTS = frozenset(("items", "values", "keys", "item", "tolist"))
+_SETTINGS = frozenset(("args", "opt", "opts", "hparams", "FLAGS", "config", "cfg", "conf", "params"))
+_OF_SETTINGS = re.compile(r"(?i)conf|arg|opt|param|cfg|settings")
 _PARTS = (
     ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Dict,
 )  # fmt: skip
 _PLAIN_BASES = frozenset(("object", "nn.Module", "Module", "torch.nn.Module"))
 _OF_ALL_VARIABLES = frozenset(("locals", "globals", "exec", "eval"))
+_OF_ALL_FIELDS = frozenset(("vars", "asdict", "__dict__", "astuple"))
 _OF_ALL_ATTRIBUTES = frozenset(("__dict__", "setattr", "getattr"))
 
 
@@ -64,15 +75,17 @@ class Effects:
                 return self._in_statement(_Read(read.module, inner, is_text), outer, hops)
             if isinstance(outer, ast.Call) and inner is not outer.func:
                 name = _last(outer.func)
-                if name in _SHOWING or (name in _WRITING_TEXT and is_text):
+                if name in _SHOWING or (name in _WRITING_TEXT and is_text) or self._is_logging(outer):
                     return False
                 if name not in _CONVERTING:
                     return self._given(_Read(read.module, inner, is_text), outer, hops)
                 is_text = is_text or name in _AS_TEXT
+            elif isinstance(outer, ast.IfExp) and _are_alike([outer.body], [outer.orelse]) and inner is outer.test:
+                return False
             elif isinstance(outer, ast.IfExp | ast.BoolOp):
                 if any(isinstance(each, ast.Call) for each in ast.walk(outer)):
                     return True  # whether it is called
-            elif not isinstance(outer, _PARTS):
+            elif not isinstance(outer, _PARTS) and not _is_passed_on(inner, outer):
                 return True
             is_text = is_text or isinstance(outer, ast.JoinedStr)
             inner = outer
@@ -83,9 +96,15 @@ class Effects:
         if isinstance(statement, ast.Expr):
             return False
         if isinstance(statement, ast.If):
-            return not all(_only_shows(each) for each in (*statement.body, *statement.orelse))
+            return not _are_alike(statement.body, statement.orelse) and not all(
+                _only_shows(each) for each in (*statement.body, *statement.orelse)
+            )
+        if isinstance(statement, ast.Assign) and read.node in statement.targets:
+            return False  # something else is put into it
         targets: Sequence[ast.expr] = ()
-        if isinstance(statement, ast.Assign) and read.node is statement.value:
+        if isinstance(statement, ast.For) and read.node is statement.iter:
+            targets = [each for each in ast.walk(statement.target) if isinstance(each, ast.Name)]
+        elif isinstance(statement, ast.Assign) and read.node is statement.value:
             targets = statement.targets
         elif isinstance(statement, ast.AugAssign | ast.AnnAssign) and read.node is statement.value:
             targets = [statement.target]
@@ -93,10 +112,14 @@ class Effects:
 
     def _kept(self, read: _Read, target: ast.expr, hops: int) -> bool:
         """Whether somebody makes use of what a variable or an attribute is set to."""
-        if isinstance(target, ast.Name):
+        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+            reads = self._reads_of_variable(read, target.value)
+        elif isinstance(target, ast.Name):
             reads = self._reads_of_variable(read, target)
         elif isinstance(target, ast.Attribute) and _is_of_plain_object(Site(read.module, target)):
-            reads = self._reads_of_attribute(target.attr)
+            found = self._reads_of_attribute(target.attr)
+            is_of_settings = _OF_SETTINGS.search(_owner_of(Site(read.module, target))) is not None
+            reads = found and [each for each in found if is_of_settings or not _is_of_settings(each[1])]
         else:
             return True
         return reads is None or any(self._follow(_Read(module, node, read.is_text), hops + 1) for module, node in reads)
@@ -104,7 +127,7 @@ class Effects:
     def _reads_of_variable(self, read: _Read, target: ast.Name) -> list[tuple[SourceModule, ast.AST]] | None:
         """Where a variable is read; ``None`` where that cannot be told."""
         scope = enclosing_definition(Site(read.module, target))
-        if isinstance(scope, ast.ClassDef) or not _OF_ALL_VARIABLES.isdisjoint(read.module.words):
+        if isinstance(scope, ast.ClassDef) or not _OF_ALL_VARIABLES.isdisjoint(nodes_of(read.module.tree).names):
             return None
         if scope is None and any(target.id in each.words for each in self._modules if each is not read.module):
             return None
@@ -130,7 +153,10 @@ class Effects:
     def _given(self, read: _Read, call: ast.Call, hops: int) -> bool:
         """Whether what is called, wherever something of its name is defined, does something with what it is given."""
         name = _last(call.func)
-        functions = [(module, each) for module in self._modules for each in _functions_of(module, name)]
+        functions = list(self._defined(name))
+        if not functions and isinstance(read.node, ast.keyword) and self._is_field(name, read.node.arg or ""):
+            fields = self._reads_of_field(read.node.arg or "")
+            return fields is None or any(self._follow(_Read(*each, read.is_text), hops + 1) for each in fields)
         if not functions or name.startswith("__"):
             return True
         for module, function in functions:
@@ -141,6 +167,64 @@ class Effects:
             if any(self._follow(_Read(module, node, read.is_text), hops + 1) for node in reads):
                 return True
         return False
+
+    def _defined(self, name: str) -> Iterator[tuple[SourceModule, ast.FunctionDef]]:
+        return ((module, each) for module in self._modules for each in _functions_of(module, name))
+
+    def _is_logging(self, call: ast.Call) -> bool:
+        """Whether a call hands what it is given to a logger or a progress bar of a library."""
+        name = _last(call.func)
+        if name not in _LOGGING or not isinstance(call.func, ast.Attribute) or any(True for _ in self._defined(name)):
+            return False
+        return name != "log" or _LOGGERS.search(ast.unparse(call.func.value)) is not None  # no logarithm
+
+    def _is_field(self, owner: str, name: str) -> bool:
+        """Whether all classes of a name are data classes in which something is a field, and nothing but a field."""
+        classes = [
+            cls
+            for module in self._modules
+            if owner in module.words
+            for cls in nodes_of(module.tree).of(ast.ClassDef)
+            if cls.name == owner
+        ]
+        return bool(classes) and all(_has_field(cls, name) for cls in classes)
+
+    def _reads_of_field(self, name: str) -> list[tuple[SourceModule, ast.AST]] | None:
+        """Where a field of a data class is read; ``None`` where all fields may be handed on by their names."""
+        for module in self._modules:
+            calls = nodes_of(module.tree).of(ast.Call) if not _OF_ALL_FIELDS.isdisjoint(module.words) else ()
+            if any(keyword.arg is None for call in calls for keyword in call.keywords):
+                return None
+        return self._reads_of_attribute(name)
+
+
+def _has_field(cls: ast.ClassDef, name: str) -> bool:
+    """Whether a class has a field of some name, and methods only that do not see to it."""
+    fields = (each.target for each in cls.body if isinstance(each, ast.AnnAssign))
+    is_field = any(isinstance(each, ast.Name) and each.id == name for each in fields)
+    methods = {each.name for each in cls.body if isinstance(each, ast.FunctionDef)}
+    is_data = any("dataclass" in ast.unparse(each) for each in cls.decorator_list)
+    return is_field and is_data and not cls.bases and not any(each.startswith("__") for each in methods)
+
+
+def _is_passed_on(inner: ast.AST, outer: ast.AST) -> bool:
+    """Whether an expression has what a part of it has: an element, all elements, or each of them made a text."""
+    if isinstance(outer, ast.Subscript):
+        return inner is outer.value
+    if isinstance(outer, ast.Attribute):
+        return outer.attr in _ELEMENTS
+    if isinstance(outer, ast.Call):
+        return inner is outer.func and _last(inner) in _ELEMENTS
+    if isinstance(outer, ast.comprehension):
+        return inner is outer.iter
+    elements = [outer.elt, *outer.generators[0].ifs] if isinstance(outer, ast.ListComp | ast.GeneratorExp) else []
+    calls = [_last(call.func) for each in elements for call in ast.walk(each) if isinstance(call, ast.Call)]
+    return bool(elements) and all(name in _CONVERTING for name in calls)
+
+
+def _are_alike(left: Sequence[ast.AST], right: Sequence[ast.AST]) -> bool:
+    """Whether two pieces of code are the same, comments aside."""
+    return [ast.dump(each) for each in left] == [ast.dump(each) for each in right]
 
 
 def _functions_of(module: SourceModule, name: str) -> Iterator[ast.FunctionDef]:
@@ -176,7 +260,7 @@ def _only_shows(statement: ast.stmt) -> bool:
 
 def _is_of_plain_object(target: Site) -> bool:
     """Whether an attribute is one of `self` in a class of which no library reads any, but for the mode of a module."""
-    owner = next((each for each in definitions_around(target) if isinstance(each, ast.ClassDef)), None)
+    owner = _class_around(target)
     node = target.node
     return (
         owner is not None
@@ -185,6 +269,20 @@ def _is_of_plain_object(target: Site) -> bool:
         and node.attr != "training"
         and {ast.unparse(base) for base in owner.bases} <= _PLAIN_BASES
     )
+
+
+def _class_around(site: Site) -> ast.ClassDef | None:
+    return next((each for each in definitions_around(site) if isinstance(each, ast.ClassDef)), None)
+
+
+def _owner_of(site: Site) -> str:
+    owner = _class_around(site)
+    return owner.name if owner is not None else ""
+
+
+def _is_of_settings(node: ast.AST) -> bool:
+    """Whether an attribute is one of the settings of a run, by the name of its owner: `self.config.lr`."""
+    return isinstance(node, ast.Attribute) and _last(node.value) in _SETTINGS
 
 
 def _is_read(node: ast.Name | ast.Attribute) -> bool:

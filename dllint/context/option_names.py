@@ -1,0 +1,104 @@
+"""The names that a file reads, some of which may be those of options."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, TypeGuard
+
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.only_parsing import PARSING
+from dllint.interp.source.trees import walk
+
+USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
+_WORD = re.compile(r"\w+")
+_PUT_IN = re.compile(r"\{[^{}]*\}|%\(\w*\)")
+
+
+class Names(NamedTuple):
+    """What a file reads as attributes (`args.lr`), and the names that it has as texts (`getattr(args, "lr")`), or as
+    parameters and keywords where it takes all options out of the namespace; ``taken`` are those parameters which get
+    what a dict of all options has under their name."""
+
+    attributes: frozenset[str]
+    texts: frozenset[str]
+    parameters: frozenset[str]
+    taken: frozenset[str] = frozenset()
+
+    def have(self, name: str) -> bool:
+        """Whether a name is one of any kind."""
+        return any(name in each for each in self)
+
+
+def namespaces(tree: ast.Module) -> Iterator[str]:
+    """The names to which what a parser returns is assigned."""
+    for node in nodes_of(tree).of(ast.Assign):
+        if any(isinstance(inner, ast.Call) and last_of(inner.func) in PARSING for inner in walk(node.value)):
+            for target in node.targets:
+                yield from (last_of(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
+
+
+def names_read(module: SourceModule, libraries: frozenset[str]) -> Names:
+    """The names that a file reads; ``libraries`` are those by which it knows what is not of the project."""
+    known: tuple[frozenset[str], Names] | None = module.derived.get(names_read)
+    if known is None or known[0] != libraries:
+        found = list(_find_names_read(module, libraries))
+        names = Names(*(frozenset(name for name, each in found if each == kind) for kind in Names._fields))
+        known = module.derived[names_read] = (libraries, names)
+    return known[1]
+
+
+def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
+
+    What is read of libraries (`torch.cuda.seed`) is none, but for a configuration that they were given
+    (`wandb.config.epochs`), and neither is a method (`model.train()`). Where all options
+    are taken out of the namespace, parameters count as well: they may be handed on by name.
+    """
+    takes_all = "vars" in module.words or "__dict__" in module.words
+    owners = {*USUAL_NAMES, *namespaces(module.tree)}
+    pending: list[ast.AST] = [module.tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Load) and (root_of(node) not in libraries or last_of(node.value) == "config"):
+                yield node.attr, "attributes"
+        elif isinstance(node, ast.Constant):
+            yield from ((name, "texts") for name in (_names_in(node.value) if isinstance(node.value, str) else ()))
+        elif isinstance(node, ast.keyword | ast.arg) and takes_all and node.arg:
+            yield node.arg, "parameters"
+        elif isinstance(node, ast.Call) and last_of(node.func) == "add_argument":
+            given = (*node.args, *(keyword.value for keyword in node.keywords))
+            pending.extend(each for each in given if not isinstance(each, ast.Constant))
+            continue
+        elif isinstance(node, ast.Call) and _is_method(node.func, owners):
+            pending.extend((node.func.value, *node.args, *node.keywords))
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def _is_method(called: ast.expr, namespaces: set[str]) -> TypeGuard[ast.Attribute]:
+    """Whether what is called is an attribute, and no option that is a function: `args.optimizer(...)`."""
+    return isinstance(called, ast.Attribute) and last_of(called.value) not in namespaces
+
+
+def _names_in(text: str) -> list[str]:
+    """The names in a text that is one name, or in which something is put at names."""
+    if text.replace("-", "_").isidentifier():
+        return [text.replace("-", "_")]
+    parts = [text] if "args." in text else _PUT_IN.findall(text)
+    return [word for part in parts for word in _WORD.findall(part)]
+
+
+def last_of(node: ast.AST) -> str:
+    """The name of a variable or an attribute; empty for anything else."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def root_of(node: ast.AST) -> str:
+    """The variable that a chain of attributes starts from; empty where it is none."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
