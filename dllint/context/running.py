@@ -26,6 +26,7 @@ from dllint.interp.source.trials import (
     is_tried_in_notebook,
     is_tried_out,
 )
+from dllint.interp.source.unread_entries import unread_entry
 from dllint.interp.source.users import is_beside_modules, is_there_for_others, mentions
 from dllint.sites import Site
 
@@ -68,6 +69,7 @@ class Running(Assuming, SwitchedOff):
             yield Assumption("effect", "this is reached, although it stands after a statement that leaves its block")
         yield from self._alone(site)
         yield from self._unread(site, event)
+        yield from self._asked_for(site)
         yield from self._set_aside()
         yield from self.made_up()
         yield from self.is_training((enclosing_scope(site),))
@@ -162,6 +164,12 @@ class Running(Assuming, SwitchedOff):
             yield self._used(definition.name)
         elif isinstance(definition, ast.ClassDef) and len(around) > 1 and not self._is_read(around[-2], definition):
             yield self._used(f"{definition.name}.{around[-2].name}")
+
+    def _asked_for(self, site: Site) -> Iterator[Assumption]:
+        """That somebody asks for the entry of a dict that a place is in."""
+        name, key = unread_entry(site, self._machine.project)
+        if name:
+            yield Assumption("effect", f"somebody asks for the entry `{key}` of `{name}`, which no code does")
 
     def _is_in_main(self, site: Site) -> bool:
         """Whether a place is below the main guard of the program's file."""

@@ -29,7 +29,8 @@ at 1 again.
         scheduler.step()
 
 ## Not reported
-`ExponentialLR` and `StepLR` with a step of one epoch, which multiply the rate that comes back with the optimizer;
+`ExponentialLR` and `StepLR` with a step of one epoch, which multiply the rate that comes back with the optimizer, and
+those that multiply the rate which the optimizer is made with, where that is read from the checkpoint;
 schedulers that are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or
 that are built for what is left; `ReduceLROnPlateau`, which goes on from the optimizer's rate; rates that are also set
 by hand; weights that are loaded for a run of its own, as long as the first (`range(start, start + epochs)`); loops that
@@ -92,6 +93,8 @@ def goes_on_from_the_rate(scheduler: Instance, found: Continuation, ctx: Context
     is_each = ctx.class_name(scheduler) == "StepLR" and size is not None and ctx.constant(size) == 1
     optimizer = scheduler.arguments.get(0, "optimizer")
     is_product = is_each or ctx.class_name(scheduler) == "ExponentialLR"
+    if _has_its_rate_back(optimizer, found, ctx):
+        return is_product or ctx.class_name(scheduler) in ("LambdaLR", "StepLR", "MultiplicativeLR")
     return is_product and optimizer is not None and ctx.is_restored(optimizer)
 
 
@@ -215,6 +218,13 @@ def _goes_on_as_long(iterable: ast.expr) -> bool:
     start, end = iterable.args[:2]
     sides = (end.left, end.right) if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) else ()
     return not isinstance(start, ast.Constant) and ast.dump(start) in map(ast.dump, sides)
+
+
+def _has_its_rate_back(optimizer: Value | None, found: Continuation, ctx: Context) -> bool:
+    """Whether an optimizer is made with a rate out of the checkpoint, from which its scheduler starts."""
+    rate = ctx.argument(optimizer, 1, "lr") if isinstance(optimizer, Instance) else None
+    results = {id(read.result) for read in found.reads}
+    return rate is not None and any(id(source) in results for source in ctx.sources(rate))
 
 
 def _is_stepped_later(scheduler: Value, ctx: Context) -> bool:

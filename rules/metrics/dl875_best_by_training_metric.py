@@ -43,7 +43,8 @@ with a test loss of 1.57, 1.49 and 1.68 and accuracies of .574, .599 and .524; t
 
 ## Not reported
 Projects without a validation in the loop, or with a test set alone, which must not choose; a checkpoint beside which
-another one is chosen by the validation; comparisons in which a value of the validation takes part.
+another one is chosen by the validation; callbacks that nothing gets; comparisons in which a value of the validation
+takes part.
 
 ## On real code
 280 public repositories: no finding.
@@ -92,7 +93,9 @@ class BestByTrainingMetric(Rule):
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         metric = _monitored(event, ctx)
-        if metric is None or ctx.phase_of_name(metric) != "training" or not any(ctx.trees("validation_step")):
+        if metric is None or ctx.phase_of_name(metric) != "training" or not ctx.is_used(event.result):
+            return
+        if not any(ctx.trees("validation_step")):
             return
         others = [_monitored(each, ctx) for each in ctx.all_of(LibraryCall)]
         if any(other is not None and ctx.phase_of_name(other) != "training" for other in others):

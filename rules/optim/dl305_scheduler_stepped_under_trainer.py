@@ -21,7 +21,8 @@ schedule over 4 steps was 0 on all 4 steps instead of .1, .075, .05, .025.
 ## Not reported
 Lightning modules with manual optimization, Lightning's `lr_scheduler_step` hook, a trainer that overrides the whole
 inner training loop, callbacks that only read the scheduler, and schedulers that the framework does not know: those of
-an optimizer of one's own, and those that `configure_optimizers` makes but does not return.
+an optimizer of one's own, and those that `configure_optimizers` makes but does not return; steps in each batch of a
+schedule whose length is computed from that of the loader, to which Lightning adds one in each epoch.
 
 ## Fix (unsafe)
 Removes the step. Unsafe because it changes the rates, as it should.
@@ -33,9 +34,10 @@ Removes the step. Unsafe because it changes the rates, as it should.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Rule, SchedulerCreated, SchedulerStep, Site, Symbol, remove
+from dllint.api import Context, Finding, Rule, SchedulerCreated, SchedulerStep, Site, Symbol, nodes_of, remove
 
 _HOOKS = {
     "hf-trainer": frozenset(("training_step", "compute_loss", "prediction_step", "evaluate", "log")),
@@ -48,6 +50,10 @@ _HOOKS = {
          "on_validation_epoch_end")
     ),
 }  # fmt: skip
+_OF_BATCHES = frozenset(
+    ("training_step", "on_train_batch_start", "on_train_batch_end", "on_before_optimizer_step", "optimizer_step")
+)
+_COUNTS_BATCHES = re.compile(r"\blen\(|\bceil\(|//|estimated_stepping_batches|(?i:num_|total_|max_)steps|num_batches")
 _MAKERS = frozenset(("create_scheduler", "create_optimizer_and_scheduler", "configure_optimizers"))
 
 
@@ -74,6 +80,19 @@ def is_unknown_to_framework(event: SchedulerStep, ctx: Context) -> bool:
     return not _is_kept_by_maker(event, ctx) and not any(name.endswith("lr_schedulers") for name in names)
 
 
+def counts_batches(event: SchedulerStep, ctx: Context) -> bool:
+    """it steps in each batch of a schedule that counts batches, to which Lightning adds one step in each epoch"""
+    frame = next((each for each in event.frame.stack() if each.function in _OF_BATCHES), None)
+    maker = ctx.member(frame.receiver, "configure_optimizers") if frame is not None and frame.receiver else None
+    if maker is None or ctx.framework(event) != "lightning":
+        return False
+    nodes = nodes_of(maker.node)
+    if any(each.value == "step" for each in nodes.of(ast.Constant)):
+        return False  # `"interval": "step"`: in each batch as well
+    made = [call for call in nodes.of(ast.Call) if ast.unparse(call.func).endswith("LR")]
+    return bool(made) and all(any(_is_of_batches(each, maker.site) for each in _lengths(call)) for call in made)
+
+
 class SchedulerSteppedUnderTrainer(Rule):
     code = "DL305"
     name = "scheduler-stepped-under-trainer"
@@ -90,7 +109,7 @@ class SchedulerSteppedUnderTrainer(Rule):
         "https://lightning.ai/docs/pytorch/stable/common/optimization.html",
     )
 
-    excuses = (is_optimized_by_hand, is_unknown_to_framework)
+    excuses = (is_optimized_by_hand, is_unknown_to_framework, counts_batches)
 
     def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
         framework = ctx.framework(event)
@@ -130,3 +149,17 @@ def _returns_scheduler(definition: Site | None) -> bool:
         or (isinstance(value, ast.Dict) and any(getattr(key, "value", "") == "lr_scheduler" for key in value.keys))
         for value in returned
     )
+
+
+def _lengths(call: ast.Call) -> list[ast.expr]:
+    """What a scheduler is told besides its optimizer."""
+    return [*call.args[1:], *(each.value for each in call.keywords if each.arg != "optimizer")]
+
+
+def _is_of_batches(length: ast.expr, site: Site | None) -> bool:
+    """Whether a number of steps is computed from how many batches there are, also by an attribute of the object."""
+    if isinstance(length, ast.Attribute) and site is not None:
+        statements = nodes_of(site.module.tree).of(ast.Assign)
+        given = [each.value for each in statements if ast.unparse(each.targets[0]) == ast.unparse(length)]
+        return bool(given) and all(_COUNTS_BATCHES.search(ast.unparse(each)) for each in given)
+    return _COUNTS_BATCHES.search(ast.unparse(length)) is not None

@@ -62,6 +62,10 @@ _NUMBERS = {
 }
 _OF_WEIGHTS = re.compile(r"(?i)emb|vector|glove|w2v")  # names of tables with a row for each word
 _SEEDS = {"numpy.random.seed": "numpy.random", "random.seed": "random"}
+_LETTERS = frozenset(
+    f"string.{name}"
+    for name in ("ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits", "hexdigits", "printable")
+)
 _SEEDING = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed")
 
 
@@ -73,6 +77,13 @@ def seeded_out_of_sight(event: LibraryCall, ctx: Context) -> bool:
     known = {id(seed.site.node) for seed in ctx.all_of(RandomSeeded)}
     calls: list[LibraryCall | OpaqueCall] = [*ctx.all_of(LibraryCall), *ctx.all_of(OpaqueCall)]
     return any("seed" in call.name.lower() and id(call.site.node) not in known for call in calls)
+
+
+def makes_a_name(event: LibraryCall, ctx: Context) -> bool:
+    """it draws letters or digits, as for the name of a file or of a run"""
+    drawn = event.site.node.args[:1] if isinstance(event.site.node, ast.Call) else []
+    names = [ast.unparse(node) for each in drawn for node in ast.walk(each) if isinstance(node, ast.Attribute)]
+    return bool(names) and all(name in _LETTERS for name in names)
 
 
 def has_little_effect(event: LibraryCall, ctx: Context) -> bool:
@@ -92,7 +103,7 @@ class SeedNotApplied(Rule):
     triggers = (_SEEDING, ("torch",))
     of_files = True
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html",)
-    excuses = (seeded_out_of_sight, has_little_effect)
+    excuses = (seeded_out_of_sight, makes_a_name, has_little_effect)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         seeds = list(ctx.all_of(RandomSeeded))

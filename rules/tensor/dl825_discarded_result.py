@@ -28,7 +28,9 @@ such as `x.to(device)`: where it matters, the next operation fails and says so.
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
 themselves; what would make no difference: what a function made and does not read afterwards, or only moves again,
 what was made where it is moved to, and indices that are detached, which have no gradients; statements in a `try`, or in
-a `with` that may watch them; those of a notebook that may show a value, and code that measures speed.
+a `with` that may watch them; those of a notebook that may show a value, and code that measures speed. An index that is
+not set or reset, and rows that are not sorted, are a question where nothing is seen to go by the order of the rows; so
+is `optimizer.zero_grad` where another call of it in the loop clears the same gradients.
 
 ## Fix (unsafe)
 Assigns the result to the variable, or calls the method. Unsafe because it changes what is computed, as it should.
@@ -43,7 +45,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, Program, Rule, Site, replace_range
+from dllint.api import Assumption, Context, Edits, Finding, Program, Rule, Site, nodes_of, replace_range
 
 _FUNCTIONS = frozenset(
     ("dropout", "relu", "leaky_relu", "gelu", "elu", "softmax", "log_softmax", "normalize", "sigmoid", "tanh", "pad",
@@ -70,6 +72,12 @@ _WITH_INDICES = frozenset(("max", "min", "topk", "sort", "kthvalue", "median", "
 _TIDY = frozenset(("detach", "contiguous", "clone", "astype", "squeeze", "unsqueeze", "permute", "transpose", "flatten",
                    "reshape"))  # fmt: skip
 """The numbers are the same without them."""
+_OF_ROWS = frozenset(("reset_index", "set_index", "sort_index", "sort_values", "reindex"))
+_BY_ORDER = frozenset(
+    ("iloc", "iat", "head", "tail", "first", "last", "nth", "shift", "diff", "rolling", "ewm", "expanding", "cumsum",
+     "cumprod", "cummax", "cummin", "pct_change", "ffill", "bfill", "interpolate", "drop_duplicates", "values",
+     "to_numpy", "itertuples", "iterrows")
+)  # fmt: skip
 _CALLED = frozenset(("zero_grad", "step", "backward", "eval", "train", "contiguous", "empty_cache"))
 
 
@@ -162,12 +170,41 @@ class DiscardedResult(Rule):
             self,
             site,
             message,
+            assuming=_assumed_missed(site, ctx),
             effect="everything stays as it was" if is_call else "nothing happens: the method is named and not called",
             help="assign the result" if is_call else "write the brackets",
             trace=[(site, "stands as a statement by itself")],
             fix=("Assign the result" if is_call else "Call the method", edits),
             severity="info" if changes_no_number else None,
         )
+
+
+def _assumed_missed(site: Site, ctx: Context) -> Iterator[Assumption]:
+    """That what is not done would make a difference: something goes by the rows, or gradients are left over."""
+    method, table = _method(site), _operand(site, "")
+    if method in _OF_ROWS and ctx.imports("pandas"):
+        reads = (next(ctx.ancestors(Site(site.module, read), ast.AST), None) for read in ctx.reads_after(table, site))
+        is_ordered = any(isinstance(each, ast.Attribute) and each.attr in _BY_ORDER for each in reads)
+        if not is_ordered or not method.startswith("sort"):
+            yield Assumption("effect", f"something goes by the order of the rows of `{table}`, or by their labels")
+    elif isinstance(site.node, ast.Attribute) and site.node.attr == "zero_grad" and _is_cleared_beside(site, ctx):
+        told = f"gradients are left over that no other call of `{ctx.source_of(site)}` in the loop clears"
+        yield Assumption("effect", told)
+
+
+def _is_cleared_beside(site: Site, ctx: Context) -> bool:
+    """Whether the same gradients are cleared by a call in the same loop, under no condition that is not the same."""
+    scope = _scope_of(site, ctx)
+    around = [node for node in ctx.ancestors(site, ast.For, ast.While) if node in ast.walk(scope)]
+    tests = list(ctx.ancestors(site, ast.If))
+    for call in nodes_of(scope).of(ast.Call):
+        if ast.dump(call.func) != ast.dump(site.node):
+            continue
+        place = Site(site.module, call)
+        is_inside = all(loop in ctx.ancestors(place, ast.For, ast.While) for loop in around)
+        if is_inside and all(test in tests for test in ctx.ancestors(place, ast.If)):
+            return True
+    return False
 
 
 def _is_uncalled(node: ast.AST, ctx: Context) -> bool:

@@ -170,7 +170,7 @@ FIELDS = "from dataclasses import dataclass\n\n@dataclass\nclass Plan:\n    val:
         ("fit(torch.log(args.val), args.rate)", ["DL841"]),
         ("bar.set_postfix(val=args.val)\nfit(args.rate)", []),
         (
-            "kept = {}\nkept['val'] = args.val\nfor name, value in kept.items():\n    print(name, value)\nfit(args.rate)",
+            "kept = {}\nkept['val'] = args.val\nfor each in kept.items():\n    print(each)\nfit(args.rate)",
             [],
         ),
         ("kept = {}\nkept['val'] = args.val\nfor value in kept.values():\n    fit(value)\nfit(args.rate)", ["DL841"]),

@@ -127,7 +127,8 @@ class Effects:
     def _reads_of_variable(self, read: _Read, target: ast.Name) -> list[tuple[SourceModule, ast.AST]] | None:
         """Where a variable is read; ``None`` where that cannot be told."""
         scope = enclosing_definition(Site(read.module, target))
-        if isinstance(scope, ast.ClassDef) or not _OF_ALL_VARIABLES.isdisjoint(nodes_of(read.module.tree).names):
+        by_text = _OF_ALL_VARIABLES if scope is None else _OF_ALL_VARIABLES - {"globals"}
+        if isinstance(scope, ast.ClassDef) or not by_text.isdisjoint(nodes_of(read.module.tree).names):
             return None
         if scope is None and any(target.id in each.words for each in self._modules if each is not read.module):
             return None
