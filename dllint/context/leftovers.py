@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dllint.assumptions import Assumption, Assumptions
@@ -13,6 +13,7 @@ from dllint.events import LibraryCall
 from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.reached_calls import reached_calls
 from dllint.interp.source.topics import words_of
 from dllint.values import Const
 
@@ -101,9 +102,16 @@ class Leftovers(OptionEffects):
         """What an option may be about, where no file of the script has anything to do with it."""
         said, words = _help_of(event), set(words_of(name))
         about = [each for each in _MATTERS if not each.words.isdisjoint(words) or each.help.search(said)]
-        files = self._machine.project.closure(self.program.module) if about else ()
+        project, main = self._machine.project, self.program.module
+        files = project.closure(main) if about else ()
         for matter in about:
-            if not any(_deals_with(module, matter) for module in self._machine.project.reading_each(files)):
+            if matter.by_calls and isinstance(main, SourceModule):
+                is_dealt_with = any(map(_runs_programs, files)) or any(
+                    matter.code.fullmatch(name) for name in _called(reached_calls(main, project.reading_each(files)))
+                )
+            else:
+                is_dealt_with = any(_deals_with(module, matter) for module in project.reading_each(files))
+            if not is_dealt_with:
                 yield matter.what
 
     def _is_label(self, event: LibraryCall, name: str) -> bool:
@@ -137,15 +145,20 @@ def _help_of(event: LibraryCall) -> str:
 
 def _deals_with(module: SourceModule, matter: _Matter) -> bool:
     """Whether code of a file (no comments, texts or names of options) has to do with something, or runs programs."""
-    if module.parse_error is not None or module.contains(_OTHER_PROGRAMS):
+    if _runs_programs(module):
         return True
-    names = _called(module.tree) if matter.by_calls else _names(module.tree)
+    names = _called(nodes_of(module.tree).of(ast.Call)) if matter.by_calls else _names(module.tree)
     return any(matter.code.fullmatch(name) for name in names)
 
 
-def _called(tree: ast.Module) -> Iterator[str]:
-    """What the calls of a file are of, but those that set the mode of a model: `model.train(False)`."""
-    for call in nodes_of(tree).of(ast.Call):
+def _runs_programs(module: SourceModule) -> bool:
+    """Whether a file runs other programs, or may: it has lost statements."""
+    return module.parse_error is not None or module.contains(_OTHER_PROGRAMS)
+
+
+def _called(calls: Iterable[ast.Call]) -> Iterator[str]:
+    """What calls are of, but those that set the mode of a model: `model.train(False)`."""
+    for call in calls:
         name = ast.unparse(call.func).rpartition(".")[2]
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         if name != "train" or isinstance(call.func, ast.Name) or len(given) > 1:

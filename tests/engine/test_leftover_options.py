@@ -66,3 +66,36 @@ def test_a_heading_speaks_of_all_options_below_it() -> None:
     assert not tiers(f"{HEAD}\n# Legacy arguments (for compatibility)\n{many}\n{rest}")
     spaced = many.replace("\n", "\n\n")
     assert tiers(f"{HEAD}\n# Legacy arguments (for compatibility)\n{spaced}\n{rest}")
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("tools.score(args)", "possible"),
+        ("tools.fit(args)", "likely"),
+        ("getattr(tools, args)(args)", "likely"),
+        ("getattr(args, 'size')", "possible"),
+        ("tools.Run().score(args)", "possible"),
+        ("tools.Run().go(args)", "likely"),
+    ],
+)
+def test_what_an_imported_file_trains_and_the_script_does_not_get_to(use: str, expected: str) -> None:
+    tools = """
+        def score(args):
+            return measure(args)
+
+        def fit(args):
+            measure(args).backward()
+
+        class Run:
+            def score(self, args):
+                return score(args)
+
+            def go(self, args):
+                return self.deep(args)
+
+            def deep(self, args):
+                return fit(args)
+    """
+    source = f"import tools\n{HEAD}parser.add_argument('--epochs', default=1)\nargs = parser.parse_args()\n{use}\n"
+    assert tiers(source, {"tools.py": tools}) == [expected]
