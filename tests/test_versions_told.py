@@ -15,7 +15,8 @@ READS_RATE = """\
 import torch
 optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
-print(scheduler.get_lr())
+momentum = 1 - scheduler.get_lr()[0]
+optimizer.param_groups[0]["momentum"] = momentum
 """
 RESUMES = 'import pytorch_lightning as pl\ntrainer = pl.Trainer(resume_from_checkpoint="last.ckpt")\n'
 
@@ -115,3 +116,12 @@ def test_notes_deep_in_a_project_tell_of_what_is_around_them(
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(content)
     assert bool(found(tmp_path, "DL842", README_md="A collection.\n")) is is_found
+
+
+@pytest.mark.parametrize(("asked", "count"), [("[]", 0), ("", 1)])
+def test_a_notebook_that_asks_its_parser_about_an_empty_list(tmp_path: Path, asked: str, count: int) -> None:
+    """Nobody can give it an option, whatever a file that it imports asks of the command line."""
+    options = "import argparse\nimport torch\nimport tools\nparser = argparse.ArgumentParser()\n"
+    cell = f"{options}parser.add_argument('--path')\nargs = parser.parse_args({asked})\ntools.fit(torch.ones(3))\n"
+    tools = "import argparse\n\ndef fit(x):\n    return argparse.ArgumentParser().parse_args()\n"
+    assert len(found(tmp_path, "DL846", a_ipynb=notebook(("code", cell)), tools_py=tools)) == count

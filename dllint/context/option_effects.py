@@ -77,10 +77,14 @@ class OptionEffects(CommandLine, Running):
         nodes = nodes_of(event.site.module.tree).attributes.get(name, ())
         return any(isinstance(node.ctx, ast.Store) and ast.unparse(node.value) != "self" for node in nodes)
 
-    @property
-    def has_no_command_line(self) -> bool:
-        """Whether all parsers of the program's files are only asked about an empty list: `parse_args(args=[])`."""
-        calls = [site.node for name in PARSING for site in self.method_calls(name)]
+    def has_no_command_line(self, where: Module) -> bool:
+        """Whether all parsers of a file are only asked about an empty list: `parse_args(args=[])`.
+
+        Args:
+            where: the file in which an option is added; where it asks no parser, all files of the program count.
+        """
+        every = [site for name in PARSING for site in self.method_calls(name)]
+        calls = [site.node for site in every if site.module is where] or [site.node for site in every]
         given = [
             call.args[:1] or [each.value for each in call.keywords] for call in calls if isinstance(call, ast.Call)
         ]

@@ -107,7 +107,7 @@ def says_so(event: LibraryCall, ctx: Context) -> bool:
 
 def has_no_command_line(event: LibraryCall, ctx: Context) -> bool:
     """the parser is only asked about an empty list: `parser.parse_args(args=[])`"""
-    return ctx.has_no_command_line
+    return ctx.has_no_command_line(event.site.module)
 
 
 class ArgparseTypeBool(Rule):

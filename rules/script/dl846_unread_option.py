@@ -142,7 +142,7 @@ def is_what_happens_anyway(event: LibraryCall, name: str, ctx: Context) -> bool:
 
 def has_no_command_line(event: LibraryCall, name: str, ctx: Context) -> bool:
     """it stands in a notebook, whose parser is only asked about an empty list: `parser.parse_args([])`"""
-    return event.site.module.source.notebook is not None and ctx.has_no_command_line
+    return event.site.module.source.notebook is not None and ctx.has_no_command_line(event.site.module)
 
 
 def is_the_rest_of_a_choice(event: LibraryCall, name: str, ctx: Context) -> bool:

@@ -78,7 +78,7 @@ def is_overwritten(event: LibraryCall, ctx: Context) -> bool:
 
 def is_asked_nothing(event: LibraryCall, ctx: Context) -> bool:
     """the parser is only asked about an empty list: `parser.parse_args(args=[])`"""
-    return ctx.has_no_command_line
+    return ctx.has_no_command_line(event.site.module)
 
 
 def is_idle(event: LibraryCall, ctx: Context) -> bool:
