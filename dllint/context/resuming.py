@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +15,19 @@ from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources
 from dllint.events import Event, OpaqueCall, OptimizerStep, StateRead, StateRestored
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.topics import speaks_of
 from dllint.structure import walk
 from dllint.values import Const, External, Instance, Setting, Symbol, Value
 
 _UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
 
+_STARTS_AGAIN = re.compile(
+    r"(?i)\b(?:fresh|cold|not|without)\W+(?:the )?optimi[sz]er(?:\W+\w+)? (?:state|momentum)"
+    r"|\b(?:fresh|cold)\W+optimi[sz]er\b"
+    r"|\boptimi[sz]er\b[^.\n]{0,40}\b(?:not (?:restored|loaded|saved|resumed)|starts? (?:fresh|cold|again|over|anew)"
+    r"|from scratch|is reset|re-?initiali[sz]ed)\b"
+)
 _READING_SETTINGS = frozenset(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads", "toml.load"))
 
 
@@ -39,6 +48,12 @@ class Resuming(Optimizers, Paths, Sources):
     def checkpoints(self) -> CheckpointView:
         """What the program saves, and what it reads back."""
         return CheckpointView(self._machine, self._structure)
+
+    @cached_property
+    def says_optimizer_starts_again(self) -> bool:
+        """Whether a help text or a message of the script says that its optimizer does not go on as it was."""
+        texts = (each.value for each in nodes_of(self.program.module.tree).of(ast.Constant))
+        return any(isinstance(each, str) and _STARTS_AGAIN.search(each) is not None for each in texts)
 
     def follows_another(self, model: Value) -> bool:
         """Whether a model gets the weights of another one again and again, as a target network does, not by steps."""

@@ -51,7 +51,6 @@ network: a program that begins a second model from nothing does not resume, and 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -75,16 +74,9 @@ from dllint.api import (
     add_entry,
     is_bound_at,
     key_loaded,
-    nodes_of,
     receiver_of,
 )
 
-_STARTS_AGAIN = re.compile(
-    r"(?i)\b(?:fresh|cold|not|without)\W+(?:the )?optimi[sz]er(?:\W+\w+)? (?:state|momentum)"
-    r"|\b(?:fresh|cold)\W+optimi[sz]er\b"
-    r"|\boptimi[sz]er\b[^.\n]{0,40}\b(?:not (?:restored|loaded|saved|resumed)|starts? (?:fresh|cold|again|over|anew)"
-    r"|from scratch|is reset|re-?initiali[sz]ed)\b"
-)
 _IS_NO_WARM_START = Assumption("effect", "the optimizer is to go on as well, of which a text says that it does not")
 _SAVES_ALL = ("optim_state_dict", "get_optimizer_state_dict", "full_optim_state_dict")
 
@@ -178,7 +170,7 @@ class IncompleteCheckpoint(Rule):
         what = "the model's state" + (f" and `{progress}`" if progress else "")
         place = _place_of_model(saved, ctx)
         assumed = evidence.assumptions if evidence else (Assumption("effect", "training is resumed from it"),)
-        assumed = (*assumed, _IS_NO_WARM_START) if _says_so(ctx) else assumed
+        assumed = (*assumed, _IS_NO_WARM_START) if ctx.says_optimizer_starts_again else assumed
         return ctx.finding(
             self,
             place,
@@ -196,12 +188,6 @@ class IncompleteCheckpoint(Rule):
             severity=None if evidence is not None else "info",
             pedantic=evidence is None,
         )
-
-
-def _says_so(ctx: Context) -> bool:
-    """Whether a help text or a message of the script says that the optimizer starts again."""
-    texts = (each.value for each in nodes_of(ctx.program.module.tree).of(ast.Constant))
-    return any(isinstance(each, str) and _STARTS_AGAIN.search(each) is not None for each in texts)
 
 
 # ------------------------------------------------------------------------------------------------- what is saved

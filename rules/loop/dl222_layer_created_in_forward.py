@@ -119,7 +119,7 @@ class LayerCreatedInForward(Rule):
             layer.site,
             f"`forward` makes a new `{name}` in each call: its weights are random and never trained",
             on=[event],
-            assuming=[_IS_REACHED] if _is_open(event, ctx) else (),
+            assuming=[_IS_REACHED] if _is_in_open_branch(event, ctx) else (),
             effect="the model multiplies by other random numbers in each call, and loses what it has learned before",
             help="make it in `__init__`, as an attribute",
             trace=[
@@ -137,7 +137,7 @@ def _branch(site: Site, ctx: Context) -> Site | None:
     return Site(site.module, branch.test) if branch is not None else None
 
 
-def _is_open(event: ModelForward, ctx: Context) -> bool:
+def _is_in_open_branch(event: ModelForward, ctx: Context) -> bool:
     """Whether the layer is called under a condition in `forward` that does not hold by default, as far as is known."""
     definition = event.frame.definition
     return definition is not None and any(
