@@ -362,7 +362,7 @@ def _may_tell(folder: Path) -> bool:
 
 
 def _from_tools(root: Path) -> Iterator[tuple[str, str]]:
-    """The Python that pyenv, PyCharm, tox and services for tests run; they tell no limit of what asks for a Python itself."""
+    """The Python that pyenv, PyCharm, tox and services for tests run: no limit of what asks for a Python itself."""
     if all(name != "python" for name, _ in (*_from_pyproject(root), *_from_setup(root))):
         yield from (("python", specifier) for specifier in pythons_of_tools(root, _read))
 
