@@ -12,6 +12,7 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import CallRefused, Event, OptimizerStep, OptionMissing
+from dllint.interp.run.failures import Failure, fails_in_training, failure_after
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
 from dllint.interp.source.module import SourceModule
@@ -29,6 +30,7 @@ from dllint.interp.source.trials import (
 from dllint.interp.source.unread_entries import unread_entry
 from dllint.interp.source.users import is_beside_modules, is_there_for_others, mentions
 from dllint.sites import Site
+from dllint.structure import walk
 
 _BASES_THAT_CALL_LITTLE = frozenset(
     ("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC", "Dataset", "data.Dataset",
@@ -67,7 +69,7 @@ class Running(Assuming, SwitchedOff):
         """
         if is_never_reached(site):
             yield Assumption("effect", "this is reached, although it stands after a statement that leaves its block")
-        yield from self._alone(site)
+        yield from self._alone(site, event)
         yield from self._unread(site, event)
         yield from self._asked_for(site)
         yield from self._set_aside()
@@ -86,13 +88,13 @@ class Running(Assuming, SwitchedOff):
             return False
         return not self.project_mentions(_MAY_START_GROUP, where="here")
 
-    def _alone(self, site: Site) -> Iterator[Assumption]:
+    def _alone(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody calls a definition which was interpreted by itself, and calls it so.
 
         Of what no code names, in a project that has scripts, nobody knows that it is used at all. A library calls the
         methods of a class only if somebody makes objects of it.
         """
-        yield from self._failing(site)
+        yield from self._failing(site, event)
         if self.program.kind == "module":
             return
         name = self.program.name.partition(".")[0]
@@ -219,29 +221,38 @@ class Running(Assuming, SwitchedOff):
         others = (each for each in project.reading_each(project.mentioning()) if each.file != module.file)
         return any(each.has_tree and (has_main_guard(each) or each.is_script) for each in others)
 
-    def _failing(self, site: Site) -> Iterator[Assumption]:
+    def _failing(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That a script which certainly fails at some line is mended, if no other file imports it for what is found.
 
-        A call that Python refuses is reported itself, and is mended by who reads that, if somebody runs the script.
+        So does what fails in the part of a program that comes to an event: in the mode of a script that trains. A call
+        that Python refuses is reported itself, and is mended by who reads that, if somebody runs the script.
         """
-        failure = self._machine.failed_at
-        if failure is None or (self.program.kind == "module" and self._comes_first(site, failure)):
+        failure, body = self._machine.failed_at, self.program.body
+        if failure is not None:
+            whole = Failure(failure, body, fails_in_training(body))
+            if self.program.kind == "module" and self._comes_first(site, whole):
+                return
+            is_main = self.program.kind == "module" and self._is_in_main(site)  # who imports the file has none of it
+            if is_main or not any(self._importers(self.program.module)):
+                yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
             return
-        is_main = self.program.kind == "module" and self._is_in_main(site)  # who imports the file has none of it
-        if is_main or not any(self._importers(self.program.module)):
-            yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
+        found = failure_after(body, event) if event is not None else None
+        if found is not None and not self._comes_first(site, found):
+            place = f"line {found.site.line} of `{found.site.path.rpartition('/')[2]}`"
+            yield Assumption("effect", f"{place} is mended, which fails whatever it is given")
 
-    def _comes_first(self, site: Site, failure: Site) -> bool:
+    def _comes_first(self, site: Site, failure: Failure) -> bool:
         """Whether what is found at a place has its effect although the script fails: it is the failure, or it trained.
 
         What trains to the end may have kept what it learned; what fails in its first round has not.
         """
-        is_failure = (failure.module is site.module and failure.line == site.line) or any(
+        is_failure = (failure.site.module is site.module and failure.site.line == site.line) or any(
             event.site.node is site.node for event in self.all_of(OptionMissing)
         )
-        is_reported = is_failure or (bool(self.all_of(CallRefused)) and not self.assumed_run())
-        has_trained = any(isinstance(event, OptimizerStep) for event in self.events)
-        return is_reported or (has_trained and not self._machine.fails_in_training)
+        events = tuple(walk(failure.body))
+        is_reported = any(isinstance(event, CallRefused) for event in events) and not self.assumed_run()
+        has_trained = any(isinstance(event, OptimizerStep) for event in events)
+        return is_failure or is_reported or (has_trained and not failure.in_training)
 
     @cached_property
     def _is_trial(self) -> bool:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dllint.events import OptimizerStep
 from dllint.interp.run.classes import execute_attributes, find_member, framework_of
 from dllint.interp.run.drivers import Method, inherited_drivers, outer_methods_first
+from dllint.interp.run.failures import failure_of
 from dllint.interp.run.instances import instantiate
 from dllint.interp.run.names import module_attribute
 from dllint.interp.run.updates import repeated
 from dllint.interp.source.trees import walk as walk_tree
 from dllint.sites import Site
-from dllint.structure import Block, Invocation, Leave, Loop, Program, walk
+from dllint.structure import Block, Program
 from dllint.values import Arguments, Class, Function, Instance
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def interpret(machine: Machine, visit: Visit) -> None:
     with machine.recording(body):
         left = machine.execute_block(module.tree.body, machine.module_scope(module))
         if left == "raise" and not module.source.has_cells:
-            machine.failed_at = _failure(body)
-            machine.fails_in_training = machine.failed_at is not None and _fails_in_training(body)
+            machine.failed_at = failure_of(body)
     visit(Program("module", module.name, module, body, machine.truncated or module.is_incomplete), None)
     _interpret_nested(machine, visit)
     for definition in _callers_first(module):
@@ -51,25 +50,6 @@ def interpret(machine: Machine, visit: Visit) -> None:
             _interpret_class(machine, definition, concerned, visit)
         elif definition not in machine.reached:
             _interpret_function(machine, definition, concerned, visit)
-
-
-def _failure(body: Block) -> Site | None:
-    """Where a script certainly fails, as a call or a name in it is refused; nothing where it ends as it should."""
-    last = body.items[-1] if body.items else None
-    if isinstance(last, Loop):
-        return _failure(last.body)
-    return last.site if isinstance(last, Leave) and not isinstance(last.site.node, ast.Raise | ast.Expr) else None
-
-
-def _fails_in_training(body: Block) -> bool:
-    """Whether what certainly fails is in the loop that trains: whatever is learned is lost in its first round."""
-    last = body.items[-1] if body.items else None
-    if isinstance(last, Leave) and len(body.items) > 1:
-        called = body.items[-2]
-        last = called if isinstance(called, Invocation) and called.site == last.site else None
-    if isinstance(last, Loop) and last.kind != "once" and any(isinstance(each, OptimizerStep) for each in walk(last)):
-        return True
-    return isinstance(last, Loop | Invocation) and _fails_in_training(last.body)
 
 
 def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:

@@ -109,13 +109,13 @@ class Machine(State):
         self.choices: dict[int, Value] = {}
         self.loss_classes: dict[ast.AST, bool] = {}
         self.lacking: dict[tuple[ast.AST, str], bool] = {}  # whether objects of a class certainly lack an attribute
+        self.has_process_group: bool | None = None  # whether the project may start one, if that was asked
         self.tested: dict[int, tuple[Value, Guard]] = {}
         self.roles: dict[Class, Role] = {}
         self.frameworks: dict[Class, Framework] = {}
         self.steps = 0
         self.truncated = False
         self.failed_at: Site | None = None  # where the module certainly fails when it is run
-        self.fails_in_training = False  # and does so in the loop that trains
         self.loop_depth = 0
         self._budget = MAX_STEPS
         self._spent = 0

@@ -14,6 +14,11 @@ from dllint.choices import alternatives
 from dllint.events import CallRefused, Misfit
 from dllint.interp.run import names
 from dllint.interp.run.guards import text_of
+from dllint.interp.run.missing_names import is_of_project
+from dllint.interp.source.bindings import Definition
+from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.positions import ancestors
+from dllint.interp.source.trials import has_main_guard
 from dllint.sites import Site
 from dllint.values import Absent, Arguments, Class, External, Function, Value
 
@@ -47,6 +52,56 @@ def lacks_argument(machine: Machine, name: str, arguments: Arguments, site: Site
     if not required or machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
         return False
     return any(each not in arguments.keywords for each in required[len(arguments.positional) :])
+
+
+def lacks_process_group(machine: Machine, name: str, arguments: Arguments) -> bool:
+    """Whether a library is asked for what needs a group of processes, where no code of the project starts any.
+
+    torch raises then: a sampler asks the group how many processes there are, unless it is told.
+    """
+    if name not in _NEED_GROUP or machine.block is None or machine.main.source.notebook is not None:
+        return False
+    told = [arguments.get(*each) for each in _NEED_GROUP[name]]
+    if any(value is not None for value in told) or not arguments.exact:
+        return False
+    if machine.has_process_group is None:
+        machine.has_process_group = not is_of_project(machine, machine.main) or _may_start_group(machine)
+    return not machine.has_process_group
+
+
+_NEED_GROUP = {  # with the arguments that tell what is asked of it otherwise
+    "torch.utils.data.DistributedSampler": ((1, "num_replicas"), (2, "rank")),
+    "torch.nn.parallel.DistributedDataParallel": ((5, "process_group"), (None, "device_mesh")),
+}
+_STARTS_GROUP = "init_process_group"
+_STARTS_GROUP_ITSELF = re.compile(
+    r"(?i)init\w*_(?:dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_(?:dist|ddp|parallel)"
+    r"|accelerat|PartialState|horovod|\bhvd\b|deepspeed|lightning|\bfabric|ignite|idist|torch_xla|catalyst|mmengine|mmcv"
+    r"|detectron2|fairseq|colossalai|megatron|TrainingArguments|init_device_mesh|\bexec\(|fastai|composer|\bray\b"
+)
+
+
+def _may_start_group(machine: Machine) -> bool:
+    """Whether code that somebody uses may start a group of processes, or a library that it is given to.
+
+    Of a script that no other file imports, that is code which it imports; of another file, that of the whole project.
+    """
+    project, main = machine.project, machine.main
+    is_script = has_main_guard(main) and not any(main in project.imported_by(each) for each in project.mentioning())
+    modules = project.closure(main) if is_script else list(project.mentioning())
+    if any(each.contains(_STARTS_GROUP_ITSELF) for each in modules):
+        return True
+    if not is_script and any(project.notebooks_with(_STARTS_GROUP)):
+        return True
+    for module in project.reading_each(each for each in modules if _STARTS_GROUP in each.words):
+        nodes = nodes_of(module.tree) if module.has_tree else None
+        if nodes is None:
+            return True
+        for node in (*nodes.names.get(_STARTS_GROUP, ()), *nodes.attributes.get(_STARTS_GROUP, ())):
+            around = [each for each in ancestors(Site(module, node)) if isinstance(each, Definition)]
+            if not around or project.uses(module, around[-1]):
+                return True
+    return False
 
 
 def _is_written_out(node: ast.AST, arguments: Arguments) -> bool:
