@@ -101,3 +101,145 @@ def test_what_is_trained_to_the_end_is_trained() -> None:
     assert tier_in_training(after="print(os.getcwd())") != "possible"
     assert tier_in_training(last="print(os.getcwd())") != "possible"
     assert tier_in_training("print(epoch)\n        if epoch > 5:\n            print(os.getcwd())") != "possible"
+
+
+MODES = """
+import argparse
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(3, 3)
+
+    def forward(self, x):
+        {forward}
+        return self.last(x)
+
+def train(args, loader):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10):
+        for x, y in loader:
+            loss = F.cross_entropy(F.softmax(model(x), 1), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        {inside}
+    {after}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mode")
+    args = parser.parse_args()
+    if args.mode == "train":
+        train(args, torch.load("data.pt"))
+        {then}
+    else:
+        print(args.mode)
+"""
+
+
+def tier_in_mode(inside: str = "pass", after: str = "pass", then: str = "pass", forward: str = "pass") -> str:
+    """How sure it is that a loss gets probabilities, in one of the modes of a script."""
+    rules = Setup([rule for rule in load_rules() if rule.code == "DL101"])
+    texts = {"inside": inside, "after": after, "then": then, "forward": forward}
+    code = MODES
+    for name, text in texts.items():
+        code = code.replace(f"{{{name}}}", text)
+    (linted,) = lint({"main.py": code, "README.md": "# Nets"}, rules)
+    (finding,) = linted.findings
+    return str(finding.confidence)
+
+
+def test_a_mode_that_fails() -> None:
+    assert tier_in_mode() != "possible"
+    assert tier_in_mode("print(os.getcwd())") == "possible"
+    assert tier_in_mode("print(f\"{loss.item():.4f if loss else 'N/A'}\")") == "possible"
+
+
+def test_a_mode_that_may_end_before_it_fails() -> None:
+    assert tier_in_mode("if epoch == 3:\n            return\n        print(os.getcwd())") != "possible"
+    assert tier_in_mode("if epoch == 3:\n            break\n        print(os.getcwd())") == "possible"  # in the others
+
+
+def test_a_mode_that_has_trained() -> None:
+    assert tier_in_mode(after="print(os.getcwd())") != "possible"
+    assert tier_in_mode(then="print(os.getcwd())") != "possible"
+
+
+def test_a_model_that_fails() -> None:
+    assert tier_in_mode(forward="x = self.first(x)") == "possible"
+    assert tier_in_mode(forward="x = self.last(x, os.sep)") == "possible"
+    assert tier_in_mode(forward="x = self.last(x) if x is None else x") != "possible"
+    assert tier_in_mode(forward="if self.training:\n            return x\n        x = self.first(x)") != "possible"
+
+
+RESUMING = """
+import argparse
+import torch
+
+class Options:
+    depth = 3
+
+def load(path):
+    checkpoint = torch.load(path)
+    return checkpoint["args"].depth, checkpoint
+
+def main(args):
+    {before}
+    if args.resume:
+        model, state = load(args.checkpoint)
+        {arm}
+    else:
+        network = torch.nn.Linear(3, 3)
+    {after}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--checkpoint")
+    main(parser.parse_args())
+"""
+
+
+def tier_of_branch(after: str, arm: str = "pass", before: str = "pass") -> str:
+    """How sure it is that a file is refused which one branch reads."""
+    rules = Setup([rule for rule in load_rules() if rule.code == "DL718"])
+    code = RESUMING.replace("{after}", after).replace("{arm}", arm).replace("{before}", before)
+    (linted,) = lint({"main.py": code, "README.md": "# Nets"}, rules)
+    (finding,) = linted.findings
+    told = " ".join(str(each) for each in finding.assumptions)
+    return "fails" if "this branch does not bind" in told else "goes on"
+
+
+def test_a_branch_after_which_a_name_is_missing() -> None:
+    assert tier_of_branch("print(network)") == "fails"
+    assert tier_of_branch("for each in network.parameters():\n        print(each)") == "fails"
+
+
+@pytest.mark.parametrize(
+    ("after", "arm", "before"),
+    [
+        ("print(args.resume)", "pass", "pass"),
+        ("print(network)", "network = model", "pass"),
+        ("print(network)", "return model", "pass"),
+        ("print(network)", "pass", "network = None"),
+        ("if not args.resume:\n        print(network)", "pass", "pass"),
+        ("print(args.resume or network)", "pass", "pass"),
+        ("if args.resume:\n        return\n    print(network)", "pass", "pass"),
+    ],
+)
+def test_a_branch_that_goes_on(after: str, arm: str, before: str) -> None:
+    assert tier_of_branch(after, arm, before) == "goes on"
+
+
+def test_cells_are_run_in_any_order() -> None:
+    rules = Setup([rule for rule in load_rules() if rule.code == "DL843"])
+    code = "# %%\nimport torch\nfrom library import build\n\n# %%\ndef two(a, b):\n    return a\n\n{}two(1)\n"
+    for mark, tier in (("", "likely"), ("# %%\n", "possible")):
+        text = code.format(mark) if mark else code.format("").replace("# %%\n", "")
+        (linted,) = lint({"main.py": text}, rules)
+        assert [each.confidence for each in linted.findings] == [tier]

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dllint.assumptions import Assumptions
+from dllint.assumptions import Assumption, Assumptions
 from dllint.choices import alternatives
-from dllint.context.checkpoints import Restored, Saved, keys_read
+from dllint.context.checkpoints import Restored, Saved, keys_needed, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
 from dllint.context.uses import is_read
@@ -97,7 +97,20 @@ class Continuing(Filtering):
         keys = frozenset(key for read in reads for key in keys_read(read))
         assumed = tuple(dict.fromkeys(each for _, _, assumptions in pairs for each in assumptions))
         kept = tuple({id(saved): saved for saved, _, _ in pairs}.values())
-        return Continuation(reads, (*models, *others), keys, kept, assumed)
+        lacking = self._lacking(reads) if self.checkpoints.saved else ()
+        return Continuation(reads, (*models, *others), keys, kept, (*assumed, *lacking))
+
+    def _lacking(self, reads: Sequence[StateRead]) -> Assumptions:
+        """That what is read has an entry which it needs, and which nothing in the project ever writes.
+
+        Who goes on from what the project saves itself fails there, with `KeyError`.
+        """
+        for key in sorted(key for read in reads for key in keys_needed(read)):
+            users = self._machine.project.reading_each(self._machine.project.mentioning(re.compile(rf"\b{key}\b")))
+            is_noted = not key.isidentifier() or any(self._machine.project.notebooks_with(key))
+            if not is_noted and all(module.has_tree and _only_looks_up(module.tree, key) for module in users):
+                return (Assumption("effect", f"the checkpoint has `{key}`, which nothing in the project writes"),)
+        return ()
 
     def resumed_elsewhere(self, saved: Saved) -> Iterator[Load]:
         """Where code that this program does not run takes a model and its optimizer out of a checkpoint."""
@@ -158,6 +171,17 @@ def _items(read: StateRead) -> Iterator[Symbol]:
         for _, option in alternatives(value):
             if isinstance(option, Symbol) and option.name == "item":
                 yield option
+
+
+def _only_looks_up(tree: ast.Module, key: str) -> bool:
+    """Whether a file has a text only where it looks up an entry of that name, and nothing else that is called so."""
+    nodes = nodes_of(tree)
+    named = (*nodes.names.get(key, ()), *nodes.attributes.get(key, ()))
+    if named or any(each.arg == key for each in nodes.of(ast.arg, ast.keyword)):
+        return False
+    looked_up = {id(each.slice) for each in nodes.of(ast.Subscript) if isinstance(each.ctx, ast.Load)}
+    texts = (each for each in nodes.of(ast.Constant) if isinstance(each.value, str) and key in each.value)
+    return all(id(each) in looked_up for each in texts)
 
 
 def _is_looked_up(node: ast.AST, key: str) -> bool:

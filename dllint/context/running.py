@@ -12,6 +12,7 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import CallRefused, Event, OptimizerStep, OptionMissing
+from dllint.interp.ask.failing_models import failure_in_model
 from dllint.interp.run.failures import Failure, fails_in_training, failure_after
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
@@ -27,6 +28,7 @@ from dllint.interp.source.trials import (
     is_tried_in_notebook,
     is_tried_out,
 )
+from dllint.interp.source.unbound_arms import unbound_after
 from dllint.interp.source.unread_entries import unread_entry
 from dllint.interp.source.users import is_beside_modules, is_there_for_others, mentions
 from dllint.sites import Site
@@ -236,10 +238,38 @@ class Running(Assuming, SwitchedOff):
             if is_main or not any(self._importers(self.program.module)):
                 yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
             return
+        yield from self._of_arm(site, event)
         found = failure_after(body, event) if event is not None else None
         if found is not None and not self._comes_first(site, found):
             place = f"line {found.site.line} of `{found.site.path.rpartition('/')[2]}`"
             yield Assumption("effect", f"{place} is mended, which fails whatever it is given")
+        elif found is None and self.program.kind == "module":
+            failure = failure_in_model(self._machine, self.events, event.guards if event is not None else ())
+            if failure is not None and failure.line != site.line:
+                place = f"line {failure.line} of `{failure.path.rpartition('/')[2]}`"
+                yield Assumption("effect", f"{place} is mended, where the model fails whatever it is given")
+
+    def _of_arm(self, site: Site, event: Event | None) -> Iterator[Assumption]:
+        """That a name is bound which only the other arm of a branch binds, and which is read after both of them.
+
+        What has trained in the arm itself has had its effect by then.
+        """
+        calls = [frame.call for frame in event.frame.stack() if frame.call is not None] if event is not None else []
+        for place in (site, *calls):
+            found = unbound_after(place)
+            if found is not None and not self._trains_in(Site(place.module, found[0])):
+                told = f"`{found[1].id}` is bound, which line {found[1].lineno} reads and this branch does not bind"
+                yield Assumption("effect", told)
+                return
+
+    def _trains_in(self, statement: Site) -> bool:
+        """Whether an optimizer steps in what a statement does."""
+        first, last = statement.line, getattr(statement.node, "end_lineno", None) or statement.line
+        return any(
+            place is not None and place.module is statement.module and first <= place.line <= last
+            for event in self.all_of(OptimizerStep)
+            for place in (event.site, *(frame.call for frame in event.frame.stack()))
+        )
 
     def _comes_first(self, site: Site, failure: Failure) -> bool:
         """Whether what is found at a place has its effect although the script fails: it is the failure, or it trained.

@@ -27,8 +27,8 @@ Measured on Python 3.11 (a script of three epochs whose `save(model)` lacks the 
 Calls that a script does not come to; arguments that are expanded (`f(*args)`, `f(**options)`); functions with
 decorators of their own, or that are replaced somewhere; calls in `try`; functions of a file that is found by a changed
 `sys.path`; functions that are not written yet (`pass`); scripts that end before, at an import of a name that is not
-there. In a notebook, whose cells may have been run in another order, it is a question, and so it is in a script that
-nobody imports and that the commands in the project's notes leave out, while they run others.
+there. In a notebook, or in a script of cells (`# %%`), which may have been run in another order, it is a question, and
+so it is in a script that nobody imports and that the commands in the project's notes leave out, while they run others.
 
 ## On real code
 276 public repositories: 28 findings in the scripts of 24 of them, all true: the last evaluation of a training, a model
@@ -109,7 +109,7 @@ class CallDoesNotBind(Rule):
             event,
             message,
             assuming=ctx.assumed_run()
-            if event.site.module.source.notebook is None
+            if not event.site.module.source.has_cells
             else (Assumption("effect", _IN_ORDER),),
             effect="Python raises a TypeError here, and the run ends",
             help=help,

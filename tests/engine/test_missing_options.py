@@ -39,6 +39,7 @@ group.add_argument("--width", "-w", default=3)
         "args = parser.parse_args()\nif args.depth:\n    print(3)",
         "args = parser.parse_args()\nargs.height = 3\nprint(args.depth.upper())",
         "class Net:\n    def __init__(self):\n        self.depth = 3\nargs = parser.parse_args()\nprint(args.depth)",
+        "import numpy as np\nargs = parser.parse_args()\ndef wave(args):\n    return np.sin(args)\nprint(args.depth)",
         f"{TRAINER}Trainer(parser.parse_args()).train()",
         f"{TRAINER}options = parser.parse_args()\noptions.height = 3\nTrainer(options).train()",
         "def main():\n    parser.add_argument('--size')\n    args = parser.parse_args()\n    print(args.depth)\nmain()",

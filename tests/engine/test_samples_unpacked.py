@@ -63,3 +63,34 @@ def test_other_numbers_of_parts(tmp_path: Path, text: str) -> None:
 )
 def test_what_may_be_unpacked(tmp_path: Path, text: str, body: str) -> None:
     assert goes_on(tmp_path, text, body)
+
+
+MODEL = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x):
+        {body}
+
+def save(path, model):
+    return path
+
+net = Net()
+x = find()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "expected"),
+    [
+        ("mean, variance = net(x)", "return x, x, x", False),
+        ("mean, (a, b), variance = net(x)", "return x, (x, x)", False),
+        ("mean, variance = net(x)", "return x, x", True),
+        ("mean, variance = net(x)", "return x", True),
+        ("mean, variance = net(x)", "if self.training:\n            return x, x, x\n        return x, x", True),
+        ("net.register_forward_hook(hook)\nmean, variance = net(x)", "return x, x, x", True),
+    ],
+)
+def test_what_a_model_returns(tmp_path: Path, text: str, body: str, expected: bool) -> None:
+    assert bool(run(tmp_path, MODEL.format(body=body) + text + "\nsave(1)\n").all_of(CallRefused)) is expected

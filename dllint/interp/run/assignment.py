@@ -11,7 +11,7 @@ from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
-from dllint.interp.run.samples import parts_of_sample
+from dllint.interp.run.samples import parts_of_call, parts_of_sample
 from dllint.sites import Site
 from dllint.values import Const, Items, Scope, Symbol, Value
 
@@ -86,9 +86,9 @@ def _cannot_be_unpacked(machine: Machine, value: Value, count: int) -> bool:
 
 
 def _has_others(machine: Machine, value: Value, count: int) -> bool:
-    """Whether a value is a tuple that is written out, or a sample, with more or fewer parts than so many."""
+    """Whether a value is a tuple that is written out, a sample or what a call gave, with more or fewer parts."""
     if isinstance(value, Symbol):
-        parts = parts_of_sample(machine, value)
+        parts = parts_of_sample(machine, value) or parts_of_call(machine, value)
         return bool(parts) and count not in parts
     if not isinstance(value, Items) or value.kind != "tuple" or not value.exact or len(value.items) == count:
         return False

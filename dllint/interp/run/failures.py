@@ -18,6 +18,16 @@ def failure_of(body: Block) -> Site | None:
     return last.site if isinstance(last, Leave) and last.kind == "raise" and not _is_meant(last) else None
 
 
+def origin_of(body: Block) -> Site | None:
+    """Where it is that what a block certainly fails in goes wrong: in the innermost of the functions called."""
+    last = body.items[-1] if body.items else None
+    if isinstance(last, Leave) and len(body.items) > 1:
+        called = body.items[-2]
+        if isinstance(called, Invocation) and called.site == last.site:
+            return origin_of(called.body) or last.site
+    return origin_of(last.body) if isinstance(last, Loop) else failure_of(body)
+
+
 def _is_meant(left: Leave) -> bool:
     """Whether somebody wrote down that control leaves: by ``raise``, or ``sys.exit()``."""
     return isinstance(left.site.node, ast.Raise | ast.Expr)
@@ -61,7 +71,7 @@ def failure_after(body: Block, event: Event) -> Failure | None:
         block, index, holder = places[id(item)]
         rest = block.items[index + 1 :]
         site = failure_of(block)
-        ways = {kind for each in (rest[:-1] if site is not None else rest) for kind in _ways_out(each)}
+        ways = {kind for each in (rest[:-1] if site is not None else rest) for kind in ways_out(each)}
         if site is not None and not ways:
             return Failure(site, block, _trains_again(holder) or fails_in_training(block))
         if ways - _ends_in(holder) or holder is None:
@@ -82,12 +92,12 @@ def _places(body: Block) -> dict[int, tuple[Block, int, Node | None]]:
     return places
 
 
-def _ways_out(item: Node) -> set[str]:
+def ways_out(item: Node) -> set[str]:
     """How control may leave what stands around an item, other than by an exception."""
     if isinstance(item, Leave):
         is_exit = item.kind == "raise" and isinstance(item.site.node, ast.Expr)
         return {"exit"} if is_exit else {item.kind} - {"raise"}
-    inside = {kind for block in _blocks_in(item) for each in block.items for kind in _ways_out(each)}
+    inside = {kind for block in _blocks_in(item) for each in block.items for kind in ways_out(each)}
     return inside - _ends_in(item)
 
 

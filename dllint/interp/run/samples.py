@@ -1,11 +1,13 @@
-"""How many parts a sample of a dataset has, by the tuples that its ``__getitem__`` returns."""
+"""How many parts a sample of a dataset has, or what a call gives, by the tuples that functions return."""
 
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import find_member
+from dllint.interp.run.opaque import NOT_ENTERED
 from dllint.interp.source.nodes import nodes_of
 from dllint.values import Class, Const, Function, Instance, Symbol, Value
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 _LOADER = "torch.utils.data.DataLoader"
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_HOOKS = re.compile(r"\bregister_(full_)?forward_hook\b")  # which may give something else
 _COLLATE = 6  # the position of `collate_fn`
 
 
@@ -28,6 +31,21 @@ def parts_of_sample(machine: Machine, value: Value) -> set[int]:
         return set()
     method = find_member(machine, source.cls, "__getitem__")
     return _parts_returned(method) if isinstance(method, Function) else set()
+
+
+def parts_of_call(machine: Machine, value: Value) -> set[int]:
+    """The numbers of parts that what a call gave may have: of a model of the project, or of a function of it."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return set()
+    called = value.inputs[0]
+    if value.name == "forward" and isinstance(called, Instance) and isinstance(called.cls, Class):
+        if find_member(machine, called.cls, "__call__") is not None or called.cls.module.contains(_HOOKS):
+            return set()
+        method = find_member(machine, called.cls, "forward")
+        return _parts_returned(method) if isinstance(method, Function) else set()
+    if value.name == "call" and value.detail == NOT_ENTERED and isinstance(called, Function):
+        return _parts_returned(called)
+    return set()
 
 
 def _dataset_of(loader: Value | None) -> Value | None:

@@ -21,6 +21,7 @@ _PARSES = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args"))
 _KNOWN = (
     _GROUPS | _PARSES | {"add_argument", "set_defaults", "print_help", "print_usage", "format_help", "error", "exit"}
 )
+_COMPUTE = frozenset(("torch", "numpy", "math", "cmath", "jax", "tensorflow"))
 _READS = frozenset((  # what gets options and sets none
     "print", "str", "repr", "vars", "len", "type", "dict", "isinstance", "hasattr", "getattr", "Namespace", "deepcopy",
     "info", "debug", "warning", "append", "dump", "dumps", "save", "pprint", "format", "copy", "asdict", "write", "log",
@@ -128,10 +129,15 @@ def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceMod
     imports = (each for module in modules for each in nodes_of(module.tree).of(ast.ImportFrom))
     own |= {alias.asname for each in imports for alias in each.names if alias.asname and alias.name in own}
     return any(
-        _name_of(call.func) not in own | _READS and _gets(call, holders)
+        _name_of(call.func) not in own | _READS and _gets(call, holders) and not _computes(call, module)
         for module in modules
         for call in nodes_of(module.tree).of(ast.Call)
     )
+
+
+def _computes(call: ast.Call, module: SourceModule) -> bool:
+    """Whether a call is of a library that computes: what it gets are numbers which somebody calls the same."""
+    return dotted_name(call, imported_names(module.tree)).partition(".")[0] in _COMPUTE
 
 
 def _gets(call: ast.Call, holders: AbstractSet[str]) -> bool:
