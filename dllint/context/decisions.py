@@ -7,9 +7,11 @@ from collections.abc import Iterable
 
 from dllint.context.base import E
 from dllint.context.paths import Paths
-from dllint.events import Event
+from dllint.events import CallRefused, Event
 from dllint.interp.run.classes import set_attributes
 from dllint.interp.run.guards import contradict
+from dllint.interp.run.refusals import fits
+from dllint.interp.source.sibling_calls import goes_with_branch
 from dllint.sites import Guard
 from dllint.structure import Loop, walk
 from dllint.values import Class, Instance
@@ -41,6 +43,13 @@ class Decisions(Paths):
             _stands(one, shared) and _stands(other, shared) and changing.isdisjoint(one.names | other.names)
             for one, other in pairs
         )
+
+    def goes_with_branch(self, event: CallRefused) -> bool:
+        """Whether a refused call is of another class's method, as the other arm of a branch calls this one rightly.
+
+        ``if on_policy: self.brain.learn(a, b)`` and ``else: self.brain.learn(a)``: one setting decides on both.
+        """
+        return goes_with_branch(self._machine.project, event.site, event.function.node, fits)
 
     def _tested_by(self, event: Event) -> dict[str, list[Guard]]:
         """The conditions of an event by what they are about. One event is compared with many others in turn."""

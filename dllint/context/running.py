@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
-from dllint.events import CallRefused, Event, OptimizerStep, OptionMissing
+from dllint.events import CallRefused, Event, ModelForward, OptimizerStep, OptionMissing
 from dllint.interp.ask.failing_models import failure_in_model
 from dllint.interp.run.failures import Failure, fails_in_training, failure_after
 from dllint.interp.source.bindings import Definition
@@ -232,7 +232,7 @@ class Running(Assuming, SwitchedOff):
         failure, body = self._machine.failed_at, self.program.body
         if failure is not None:
             whole = Failure(failure, body, fails_in_training(body))
-            if self.program.kind == "module" and self._comes_first(site, whole):
+            if self.program.kind == "module" and self._comes_first(site, event, whole):
                 return
             is_main = self.program.kind == "module" and self._is_in_main(site)  # who imports the file has none of it
             if is_main or not any(self._importers(self.program.module)):
@@ -240,7 +240,7 @@ class Running(Assuming, SwitchedOff):
             return
         yield from self._of_arm(site, event)
         found = failure_after(body, event) if event is not None else None
-        if found is not None and not self._comes_first(site, found):
+        if found is not None and not self._comes_first(site, event, found):
             place = f"line {found.site.line} of `{found.site.path.rpartition('/')[2]}`"
             yield Assumption("effect", f"{place} is mended, which fails whatever it is given")
         elif found is None and self.program.kind == "module":
@@ -271,17 +271,17 @@ class Running(Assuming, SwitchedOff):
             for place in (event.site, *(frame.call for frame in event.frame.stack()))
         )
 
-    def _comes_first(self, site: Site, failure: Failure) -> bool:
+    def _comes_first(self, site: Site, event: Event | None, failure: Failure) -> bool:
         """Whether what is found at a place has its effect although the script fails: it is the failure, or it trained.
 
         What trains to the end may have kept what it learned; what fails in its first round has not.
         """
-        is_failure = (failure.site.module is site.module and failure.site.line == site.line) or any(
-            event.site.node is site.node for event in self.all_of(OptionMissing)
-        )
+        is_there = failure.site.module is site.module and failure.site.line == site.line
+        is_failure = is_there and not isinstance(event, ModelForward)  # what it gives is lost
+        is_failure = is_failure or any(each.site.node is site.node for each in self.all_of(OptionMissing))
         events = tuple(walk(failure.body))
-        is_reported = any(isinstance(event, CallRefused) for event in events) and not self.assumed_run()
-        has_trained = any(isinstance(event, OptimizerStep) for event in events)
+        is_reported = any(isinstance(each, CallRefused) for each in events) and not self.assumed_run()
+        has_trained = any(isinstance(each, OptimizerStep) for each in events)
         return is_failure or is_reported or (has_trained and not failure.in_training)
 
     @cached_property

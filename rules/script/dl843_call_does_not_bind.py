@@ -27,8 +27,9 @@ Measured on Python 3.11 (a script of three epochs whose `save(model)` lacks the 
 Calls that a script does not come to; arguments that are expanded (`f(*args)`, `f(**options)`); functions with
 decorators of their own, or that are replaced somewhere; calls in `try`; functions of a file that is found by a changed
 `sys.path`; functions that are not written yet (`pass`); scripts that end before, at an import of a name that is not
-there. In a notebook, or in a script of cells (`# %%`), which may have been run in another order, it is a question, and
-so it is in a script that nobody imports and that the commands in the project's notes leave out, while they run others.
+there; a method that one arm of a branch calls as it should be, and the other one as that of another class has it. In a
+notebook, or in a script of cells (`# %%`), which may have been run in another order, it is a question, and so it is in
+a script that nobody imports and that the commands in the project's notes leave out, while they run others.
 
 ## On real code
 276 public repositories: 28 findings in the scripts of 24 of them, all true: the last evaluation of a training, a model
@@ -81,6 +82,11 @@ def is_called_of_a_stub(event: CallRefused, ctx: Context) -> bool:
     return not is_method and bool(body) and all(is_placeholder(each) or isinstance(each, ast.Raise) for each in body)
 
 
+def is_of_another_class(event: CallRefused, ctx: Context) -> bool:
+    """it fits the method of another class, and the other arm of a branch calls this one as it should be"""
+    return ctx.goes_with_branch(event)
+
+
 class CallDoesNotBind(Rule):
     code = "DL843"
     name = "call-does-not-bind"
@@ -89,7 +95,7 @@ class CallDoesNotBind(Rule):
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
     of_files = True
     references = ("https://docs.python.org/3/reference/expressions.html#calls",)
-    excuses = (is_tried, is_called_of_a_stub, is_from_elsewhere)
+    excuses = (is_tried, is_called_of_a_stub, is_from_elsewhere, is_of_another_class)
 
     def on_call_refused(self, event: CallRefused, ctx: Context) -> Iterator[Finding]:
         if not ctx.excused(self, event):

@@ -12,7 +12,7 @@ from dllint.events import LibraryCall
 from dllint.interp.run import containers
 from dllint.interp.run.joining import CallError
 from dllint.sites import Site
-from dllint.values import Arguments, Class, Const, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import Arguments, Class, Const, Function, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -103,6 +103,9 @@ def _fold(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: An
         return None
 
 
+_ASKS_WHETHER_SAME = ast.Is | ast.IsNot | ast.Eq | ast.NotEq | ast.In | ast.NotIn
+
+
 def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
     if isinstance(left, Const) and isinstance(right, Const):
         return _compare_constants(op, left.value, right.value)
@@ -112,6 +115,10 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
         return isinstance(op, ast.IsNot | ast.NotEq)
     if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq) and isinstance(left, Class) and isinstance(right, Class):
         return (left.node is right.node) is isinstance(op, ast.Is | ast.Eq)
+    wanted = Items if isinstance(op, ast.In | ast.NotIn) else Function
+    if isinstance(left, Function) and isinstance(op, _ASKS_WHETHER_SAME) and isinstance(right, wanted):
+        same = _is_one_of(left, right)
+        return same if same is None else same is isinstance(op, ast.Is | ast.Eq | ast.In)
     if isinstance(op, ast.Eq | ast.NotEq) and is_whole(left) and isinstance(right, Const) and right.value == 0:
         return isinstance(op, ast.Eq)
     if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Const):
@@ -121,6 +128,19 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
         if isinstance(right, Table) and right.exact:
             return containers.has_key(right, left.value, isinstance(op, ast.In))
     return _compare_device(op, left, right)
+
+
+def _is_one_of(left: Function, right: Value) -> bool | None:
+    """Whether a function is another one, or among those of a list or set that is written out.
+
+    Functions of different definitions differ. Of one definition there is one function, if it stands at the top.
+    """
+    others = right.items if isinstance(right, Items) and right.exact else (right,)
+    if not others or not all(isinstance(each, Function) for each in others):
+        return None
+    if all(isinstance(each, Function) and each.node is not left.node for each in others):
+        return False
+    return True if left.node in left.module.tree.body else None
 
 
 def _compare_device(op: ast.cmpop, left: Value, right: Value) -> bool | None:

@@ -20,7 +20,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.trials import has_main_guard
 from dllint.sites import Site
-from dllint.values import Absent, Arguments, Class, External, Function, Value
+from dllint.values import Absent, Arguments, Class, Const, External, Function, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -44,6 +44,15 @@ def refusal(
     if misfit is None or not _is_as_defined(function, receiver) or _is_replaced(machine, function):
         return None
     return CallRefused(site, function, *misfit)
+
+
+def fits(parameters: ast.arguments, call: ast.Call) -> bool:
+    """Whether a call of a method, as it is written, fits some parameters, the first of which is the object."""
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return True
+    given = Const(None)
+    keywords = {each.arg: given for each in call.keywords if each.arg is not None}
+    return _misfit(parameters, Arguments((given,) * len(call.args), keywords), has_receiver=True) is None
 
 
 def lacks_argument(machine: Machine, name: str, arguments: Arguments, site: Site) -> bool:
