@@ -177,6 +177,36 @@ def test_a_model_that_fails() -> None:
     assert tier_in_mode(forward="if self.training:\n            return x\n        x = self.first(x)") != "possible"
 
 
+def test_what_is_called_where_it_fails_is_lost() -> None:
+    rules = Setup([rule for rule in load_rules() if rule.code == "DL207"])
+    script = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(x), x, x
+
+def evaluate(model, loader):
+    with torch.no_grad():
+        for x in loader:
+            NAMES = model(x)
+            print(one)
+
+if __name__ == "__main__":
+    model = Net()
+    model.load_state_dict(torch.load("net.pt"))
+    evaluate(model, torch.load("data.pt"))
+"""
+    for names, tier in (("one, *rest", "likely"), ("one, two", "possible")):
+        (linted,) = lint({"main.py": script.replace("NAMES", names), "README.md": "# Nets"}, rules)
+        assert [each.confidence for each in linted.findings] == [tier]
+
+
 RESUMING = """
 import argparse
 import torch
