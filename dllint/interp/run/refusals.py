@@ -41,7 +41,7 @@ def refusal(
     if receiver is not None and names.is_excluded(machine, receiver):
         return None
     misfit = _misfit(function.node.args, arguments, receiver is not None)
-    if misfit is None or not _is_as_defined(function, receiver) or _is_replaced(machine, function):
+    if misfit is None or not _is_as_defined(function, receiver) or is_replaced(machine, function):
         return None
     return CallRefused(site, function, *misfit)
 
@@ -83,10 +83,11 @@ _NEED_GROUP = {  # with the arguments that tell what is asked of it otherwise
     "torch.nn.parallel.DistributedDataParallel": ((5, "process_group"), (None, "device_mesh")),
 }
 _STARTS_GROUP = "init_process_group"
-_STARTS_GROUP_ITSELF = re.compile(
-    r"(?i)init\w*_(?:dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_(?:dist|ddp|parallel)"
-    r"|accelerat|PartialState|horovod|\bhvd\b|deepspeed|lightning|\bfabric|ignite|idist|torch_xla|catalyst|mmengine|mmcv"
-    r"|detectron2|fairseq|colossalai|megatron|TrainingArguments|init_device_mesh|\bexec\(|fastai|composer|\bray\b"
+_STARTS_GROUP_ITSELF = re.compile(  # or is code that the project does not have
+    r"(?i)init\w*_(?:dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_(?:dist|ddp"
+    r"|parallel)|dist\w*\.(?:init(?!_process_group)|setup|launch)|accelerat|PartialState|horovod|\bhvd\b|deepspeed"
+    r"|lightning|\bfabric|ignite|idist|torch_xla|catalyst|mmengine|mmcv|detectron2|fairseq|colossalai|megatron|fastai"
+    r"|TrainingArguments|init_device_mesh|\bexec\(|import_module|\binstantiate\b|composer|\bray\b|sagemaker"
 )
 
 
@@ -185,7 +186,7 @@ def _is_plain_base(base: Value, prefixes: tuple[str, ...]) -> bool:
     return isinstance(base, External) and base.name.startswith(prefixes) and "Parameter" not in base.name
 
 
-def _is_replaced(machine: Machine, function: Function) -> bool:
+def is_replaced(machine: Machine, function: Function) -> bool:
     """Whether somebody may have put another function in the place of this one: `setattr` of another name has not."""
     name = re.escape(function.name)
     other = rf"\s*[\w.]+\s*,\s*(['\"])(?!{name}\1)\w+\1"

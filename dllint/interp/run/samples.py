@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.opaque import NOT_ENTERED
+from dllint.interp.run.refusals import is_replaced
 from dllint.interp.source.nodes import nodes_of
 from dllint.values import Class, Const, Function, Instance, Symbol, Value
 
@@ -37,15 +38,16 @@ def parts_of_call(machine: Machine, value: Value) -> set[int]:
     """The numbers of parts that what a call gave may have: of a model of the project, or of a function of it."""
     if not isinstance(value, Symbol) or not value.inputs:
         return set()
-    called = value.inputs[0]
+    called: Value | None = value.inputs[0]
     if value.name == "forward" and isinstance(called, Instance) and isinstance(called.cls, Class):
         if find_member(machine, called.cls, "__call__") is not None or called.cls.module.contains(_HOOKS):
             return set()
-        method = find_member(machine, called.cls, "forward")
-        return _parts_returned(method) if isinstance(method, Function) else set()
-    if value.name == "call" and value.detail == NOT_ENTERED and isinstance(called, Function):
-        return _parts_returned(called)
-    return set()
+        called = find_member(machine, called.cls, "forward")
+    elif value.name != "call" or value.detail != NOT_ENTERED:
+        return set()
+    if not isinstance(called, Function) or is_replaced(machine, called):
+        return set()
+    return _parts_returned(called)
 
 
 def _dataset_of(loader: Value | None) -> Value | None:
@@ -62,7 +64,11 @@ def _parts_returned(method: Function) -> set[int]:
     """The sizes of the tuples that a method returns, if it returns nothing else."""
     nodes = nodes_of(method.node)
     is_plain = not getattr(method.node, "decorator_list", ())
-    if not is_plain or any(isinstance(each, _INNER) for each in nodes.all if each is not method.node):
+    if (
+        not is_plain
+        or nodes.of(ast.Yield, ast.YieldFrom)
+        or any(isinstance(each, _INNER) for each in nodes.all if each is not method.node)
+    ):
         return set()
     returned = [each.value for each in nodes.of(ast.Return)]
     tuples = [each for each in returned if isinstance(each, ast.Tuple)]
