@@ -63,12 +63,8 @@ def _dataset_of(loader: Value | None) -> Value | None:
 def _parts_returned(method: Function) -> set[int]:
     """The sizes of the tuples that a method returns, if it returns nothing else."""
     nodes = nodes_of(method.node)
-    is_plain = not getattr(method.node, "decorator_list", ())
-    if (
-        not is_plain
-        or nodes.of(ast.Yield, ast.YieldFrom)
-        or any(isinstance(each, _INNER) for each in nodes.all if each is not method.node)
-    ):
+    is_plain = not getattr(method.node, "decorator_list", ()) and not nodes.of(ast.Yield, ast.YieldFrom)
+    if not is_plain or any(isinstance(each, _INNER) for each in nodes.all if each is not method.node):
         return set()
     returned = [each.value for each in nodes.of(ast.Return)]
     tuples = [each for each in returned if isinstance(each, ast.Tuple)]
