@@ -342,6 +342,9 @@ class Running(Assuming, SwitchedOff):
             name, importer = found.stray
             told = f"`{name}` is found, which `{importer.file.name}` imports from beside itself, away from the script"
             yield Assumption("effect", told)
+        if found.beyond is not None and not self._is_of_library(found.beyond[0]):
+            dotted, name = found.beyond
+            yield Assumption("effect", f"`{name}` is found, which `{dotted}` imports from above its outermost package")
         if found.unbound is not None:
             name, importer = found.unbound
             yield Assumption(

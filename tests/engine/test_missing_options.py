@@ -43,6 +43,8 @@ group.add_argument("--width", "-w", default=3)
         f"{TRAINER}Trainer(parser.parse_args()).train()",
         f"{TRAINER}options = parser.parse_args()\noptions.height = 3\nTrainer(options).train()",
         "def main():\n    parser.add_argument('--size')\n    args = parser.parse_args()\n    print(args.depth)\nmain()",
+        "# parser.add_argument('--depth', default=3)\nargs = parser.parse_args()\nprint(args.depth)  # args.depth = 3",
+        "import torch\ndef wave(args):\n    return torch.cos(args)\nargs = parser.parse_args()\nprint(args.depth)",
     ],
 )
 def test_nothing_happens_after_it(tmp_path: Path, use: str) -> None:

@@ -140,6 +140,15 @@ def test_a_program_of_a_project_ends_at_such_a_name_also_if_it_imports_nothing_o
     assert not run(tmp_path, f"{text}\n{CALL}").all_of(CallRefused)
 
 
+def test_a_script_with_a_model_of_its_own_ends_at_such_a_name_also_if_it_is_alone(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    text = (
+        "import torch\nclass Net:\n    pass\nfor epoch in range(3):\n    for x, y in loader:\n        print(Net()(x))"
+    )
+    assert not run(tmp_path, f"{text}\n{CALL}").all_of(CallRefused)
+    assert run(tmp_path, f"import torch\n{text[text.index('for epoch') :]}\n{CALL}").all_of(CallRefused)
+
+
 def test_what_a_star_brings_is_looked_up(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Models\n")
     text = "import torch\nfrom data import *\ndef fit():\n    network.eval()\nfit()\n"

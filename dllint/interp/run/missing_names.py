@@ -18,7 +18,7 @@ from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.listing_order import own_nodes
 from dllint.interp.source.missing_names import lacks
 from dllint.interp.source.positions import enclosing_scope
-from dllint.interp.source.starting import is_one_of_several
+from dllint.interp.source.top_imports import is_one_of_several
 from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import has_main_guard
 from dllint.interp.source.unbound_names import is_provided, is_unbound
@@ -82,11 +82,16 @@ def _is_set_from_outside(machine: Machine, name: str) -> bool:
 
 
 def is_of_project(machine: Machine, module: SourceModule) -> bool:
-    """Whether a file of a project, which is there as a whole and on the disk, is a program or imports others."""
+    """Whether a file of a project, which is there as a whole and on the disk, is a program or imports others.
+
+    A file alone is one if it defines classes and loops at its top, too: no piece that takes a model and data for given.
+    """
     project = machine.project
     if project.is_edited or not project.is_whole_around(module):
         return False
-    return has_main_guard(module) or any(
+    kinds = {type(statement) for statement in module.tree.body}
+    is_program = has_main_guard(module) or (ast.ClassDef in kinds and not kinds.isdisjoint((ast.For, ast.While)))
+    return is_program or any(
         project.find(module, name, level) not in (None, module) for name, level in module.top_imports
     )
 

@@ -121,7 +121,7 @@ def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceMod
         rf"\b(setattr|SimpleNamespace|exec)\s*\(|__dict__|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
         rf"|(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
     )
-    if any(module.contains(sets) for module in modules):
+    if any(module.contains_in_code(sets) for module in modules):
         return True
     if any(module.parse_error is not None for module in modules):
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tokenize
+from bisect import bisect_right
 from collections.abc import Callable, Sequence, Set
 from functools import cached_property, lru_cache
 from typing import Any
@@ -113,6 +114,18 @@ class SourceModule:
             if was_packed:  # one of very many, which are searched in turn
                 self.source.pack()
         return known
+
+    def contains_in_code(self, pattern: re.Pattern[str]) -> bool:
+        """As :meth:`contains`, where a match in a comment does not count."""
+        return self.contains(pattern) and any(
+            not self._is_in_comment(match.start()) for match in pattern.finditer(self.source.text)
+        )
+
+    def _is_in_comment(self, offset: int) -> bool:
+        line = bisect_right(self.source.line_starts, offset)
+        comment = self.comments.get(line)
+        start = self.source.text.find(comment, self.source.line_starts[line - 1]) if comment else -1
+        return 0 <= start <= offset
 
     def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
         """Which of some words the file contains."""
