@@ -93,7 +93,7 @@ def import_from_above(project: Project, module: SourceModule, added: Added) -> s
     return ""
 
 
-def import_from_beyond(project: Project, module: SourceModule) -> tuple[str, str] | None:
+def import_from_beyond(project: Project, module: SourceModule, added: Added) -> tuple[str, str] | None:
     """A relative import that leads out of the package that its file is imported as a part of.
 
     ``import data.sets`` makes ``data`` the outermost package, and ``from ..tools import x`` fails in ``data/sets.py``.
@@ -101,7 +101,7 @@ def import_from_beyond(project: Project, module: SourceModule) -> tuple[str, str
     Returns:
         The dotted name by which the file is imported, and what it imports; ``None`` if there is no such thing.
     """
-    pending = list(_imported_as(project, module, ""))
+    pending = list(_imported_as(project, module, "")) if added is not None else []
     for found, dotted in pending:  # which grows meanwhile
         package = dotted if found.is_package else dotted.rpartition(".")[0]
         depth = len(package.split(".")) if package else 0

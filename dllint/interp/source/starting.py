@@ -90,7 +90,7 @@ def obstacles(project: Project, module: SourceModule) -> Obstacles:
         stray_import(project, module, added),
         _unbound_name(project, module),
         import_from_above(project, module, added),
-        import_from_beyond(project, module),
+        import_from_beyond(project, module, added),
     )
 
 
