@@ -273,3 +273,9 @@ def test_cells_are_run_in_any_order() -> None:
         text = code.format(mark) if mark else code.format("").replace("# %%\n", "")
         (linted,) = lint({"main.py": text}, rules)
         assert [each.confidence for each in linted.findings] == [tier]
+
+
+def test_a_script_that_fails_after_a_branch_whose_failure_is_reported() -> None:
+    """What is reported mends one way through it alone."""
+    found = tiers("args.vocabulary", "if torch.cuda.is_available():\n        main(1, 2)")
+    assert found == {"DL843": "likely", "DL846": "possible"}
