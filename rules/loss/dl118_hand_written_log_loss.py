@@ -18,7 +18,7 @@ Measured on torch 2.13: `-(t * log(p) + (1 - t) * log(1 - p))` with a logit of 1
 
 ## Not reported
 Probabilities that are clamped or have a small number added; logarithms that nothing is trained with; probabilities that
-may also be others.
+may also be others; sigmoids of what is never large, as a cosine or a hyperbolic tangent (from 0.27 to 0.73).
 
 ## Fix (unsafe)
 Writes `logsigmoid(x)` for `log(sigmoid(x))` in one expression. Unsafe because the numbers differ where they were
@@ -47,6 +47,9 @@ from dllint.api import (
     replace_range,
     spelling_of,
 )
+
+
+_SMALL = ("cosine_similarity", "CosineSimilarity", "tanh", "Tanh", "sigmoid", "Sigmoid", "softmax", "Softmax")
 
 
 def is_not_trained_with(event: LibraryCall, ctx: Context) -> bool:
@@ -101,7 +104,13 @@ def _saturating(value: Value, ctx: Context) -> Symbol | None:
         origins = [origin.value for origin in ctx.origins(value.inputs[1])]
         value = origins[0] if len(origins) == 1 and isinstance(origins[0], Symbol) else value
     is_sigmoid = "igmoid" in value.name and ctx.kind(value) == "probabilities"
-    return value if is_sigmoid else None
+    return value if is_sigmoid and not _is_of_small(value, ctx) else None
+
+
+def _is_of_small(sigmoid: Symbol, ctx: Context) -> bool:
+    """Whether a sigmoid is taken of numbers from -1 to 1."""
+    given = [origin.value for each in sigmoid.inputs for origin in ctx.origins(each)]
+    return any(isinstance(each, Symbol) and each.name.rpartition(".")[2] in _SMALL for each in given)
 
 
 def _as_logsigmoid(event: LibraryCall, ctx: Context) -> Edits:

@@ -26,7 +26,7 @@ misspelling that would only switch off what is off anyway (`torch.zeros(n).requi
 reported only when the rule is selected by name; so is a new layer of torch's that is switched on. A module that is
 switched on is a question where no code of the project freezes anything. A misspelling is a question where it would have
 gradients computed for an input, and no code reads any, or freeze a model that was put into evaluation mode in a script
-that trains nothing.
+that trains nothing. What is switched off and on again with no backward pass between.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
@@ -124,6 +124,28 @@ def is_done_for_the_parameters(event: AttributeAssigned, ctx: Context) -> bool:
     )
 
 
+def is_undone_before_training(event: AttributeAssigned, ctx: Context) -> bool:
+    """it would be switched off, and on again, with no backward pass between"""
+    value, owner = ctx.constant(event.value), _owner(event)
+    others = [
+        other
+        for other in ctx.all_of(AttributeAssigned)
+        if other.frame is event.frame and other.attribute == event.attribute and _owner(other) == owner
+        if ctx.constant(other.value) is (not value)
+    ]
+    for other in others if isinstance(value, bool) else ():
+        off, on = (event, other) if value is False else (other, event)
+        between = range(ctx.position(off), ctx.position(on))
+        if between and not any(ctx.position(each) in between for each in ctx.all_of(Backward, OptimizerStep)):
+            return True
+    return False
+
+
+def _owner(event: AttributeAssigned) -> str:
+    """What an attribute is set on, as it is written."""
+    return ast.unparse(event.site.node.value) if isinstance(event.site.node, ast.Attribute) else ""
+
+
 class RequiresGradTypo(Rule):
     code = "DL309"
     name = "requires-grad-typo"
@@ -132,7 +154,13 @@ class RequiresGradTypo(Rule):
     triggers = ((_NAME, *sorted(_MISSPELT)),)
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.requires_grad_",)
-    excuses = (is_of_its_own_object, is_used_by_its_class, is_used_in_the_file, is_done_for_the_parameters)
+    excuses = (
+        is_of_its_own_object,
+        is_used_by_its_class,
+        is_used_in_the_file,
+        is_done_for_the_parameters,
+        is_undone_before_training,
+    )
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         if not isinstance(event.site.node, ast.Attribute):
