@@ -59,7 +59,6 @@ from dllint.api import (
     Rule,
     Site,
     is_placeholder,
-    nodes_of,
 )
 
 _BASES = (
@@ -67,6 +66,8 @@ _BASES = (
     "pytorch_lightning.LightningModule",
     "lightning.LightningModule",
     "lightning.pytorch.LightningModule",
+    "mmcv.runner.BaseModule",
+    "mmengine.model.BaseModule",
 )
 _NO_FORWARD = ("abc.ABC", "typing.Generic")  # bases that bring no method
 _LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__dict__", "__getattr__", "get_submodule"))
@@ -97,11 +98,10 @@ _ASKING = frozenset(
     )
 )
 
+_NOT_TO_FIT = Assumption("effect", "it is not only there for pretrained weights to fit")
 _USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
-_MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
-_CHANGING = r"\bclass\s+\w+\s*\([^()]*\b{0}\b|\b{0}\s+as\b|\b{0}\s*\.\s*\w+\s*[=(]|=\s*(?:\w+\.)*{0}\s*(?:#|$|\n)"
 _OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented)")
 _LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forward` it may be said of anything
 
@@ -142,8 +142,8 @@ def _only_prepares(loop: ast.For) -> bool:
 
 
 def is_used_by_a_library(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """a library has written `forward`, or the class has none of its own"""
-    return ctx.member(event.target, "forward") is None or not {*cls.library_bases} <= {*_BASES, *_NO_FORWARD}
+    """a library has written `forward`"""
+    return not {*cls.library_bases} <= {*_BASES, *_NO_FORWARD}
 
 
 def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -154,31 +154,39 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
     return any(ctx.reaches(value, event.value) for value in others)
 
 
-def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """another file may mean the layer: it has the name and derives from the class or changes it, reads it off some
-    object, or has it as a text or as a keyword; or a comment has a use of it that was switched off"""
-    comments = (text for each in cls.lineage for text in ctx.comments_in(Site(each.module, each.module.tree)))
-    if any(f".{event.attribute}" in text for text in comments):
+def is_read_elsewhere(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+    """other code reads it off an object of the class, or off what can be nothing else that has one"""
+    return ctx.is_read_outside(_maker(event, cls), event.attribute) is True
+
+
+def _maker(event: AttributeAssigned, cls: Class) -> Class:
+    """The class, or the one of its ancestors, whose constructor makes the layer: others may derive from that one."""
+    own = (each for each in cls.lineage if each.module is event.site.module)
+    return next((each for each in own if each.node.lineno <= event.site.line <= (each.node.end_lineno or 0)), cls)
+
+
+def is_commented_out(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+    """a comment in the class has a use of it that was switched off, or one in another file that names the class"""
+    use = rf"\.{re.escape(event.attribute)}\b"
+    comments = (text for each in cls.lineage for text in ctx.comments_in(Site(each.module, each.node)))
+    if any(re.search(use, text) for text in comments):
         return True
-    if not ctx.mentions(event.attribute, where="elsewhere"):
-        return False
-    name = re.escape(event.attribute)
-    for owner in (re.escape(each.name) for each in cls.lineage):
-        if ctx.project_mentions(rf"\b{name}\b", _CHANGING.format(owner), where="elsewhere"):
-            return True
-        if ctx.project_mentions(rf"#.*\.{name}\b", rf"\b{owner}\b", where="elsewhere"):
-            return True
-    return ctx.project_mentions(_MEANT.format(name), where="elsewhere")
+    return ctx.project_mentions(rf"#.*{use}", rf"\b{re.escape(cls.name)}\b", where="elsewhere")
 
 
 def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """the file of the class speaks of pretrained weights, whose state dict has to fit, and no later layer is used"""
-    return not _PRETRAINED.isdisjoint(cls.module.words) and not _is_followed(event, cls, ctx)
+    """the class has pretrained weights, whose state dict has to fit, and no later layer is used"""
+    if _PRETRAINED.isdisjoint(cls.module.words) or _is_followed(event, cls, ctx):
+        return False
+    named = (each for each in cls.module.tree.body if cls.name in cls.module.words_in(each))
+    return any(not _PRETRAINED.isdisjoint(cls.module.words_in(each)) for each in named)
 
 
 def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """`forward` calls nothing: it is a stub, for a test or for others to write"""
+    """`forward` calls nothing, or there is none and nothing else uses a layer: a stub, for a test or to be written"""
     forward = ctx.member(event.target, "forward")
+    if forward is None:
+        return not any(ctx.uses_layer(cls, name) for name, _ in _layers(event, ctx))
     body = getattr(getattr(forward, "node", None), "body", [])
     calls = (node for each in body if not isinstance(each, ast.Raise) for node in ast.walk(each))
     return not any(isinstance(node, ast.Call) for node in calls)
@@ -227,7 +235,8 @@ class UnusedSubmodule(Rule):
         is_for_pretrained_weights,
         is_looked_up,
         is_registered_twice,
-        is_mentioned,
+        is_commented_out,
+        is_read_elsewhere,
     )
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
@@ -237,57 +246,38 @@ class UnusedSubmodule(Rule):
             return
         if not ctx.is_module(owner) or not layer.library_name.startswith("torch.nn.") or not ctx.has_parameters(layer):
             return
-        if not _has_reader(event, cls, ctx) and not ctx.excused(self, event, cls):
+        if not ctx.uses_layer(cls, event.attribute) and not ctx.excused(self, event, cls):
             yield self._report(event, layer, cls, ctx)
 
     def _report(self, event: AttributeAssigned, layer: Instance, cls: Class, ctx: Context) -> Finding:
-        is_loaded = not _PRETRAINED.isdisjoint(cls.module.words)
+        assumed = []
+        if not _PRETRAINED.isdisjoint(cls.module.words):
+            assumed.append(_NOT_TO_FIT)
+        if ctx.is_read_outside(_maker(event, cls), event.attribute) is None:
+            assumed.append(
+                Assumption("effect", f"what reads a `{event.attribute}` elsewhere reads that of another class")
+            )
         return ctx.finding(
             self,
             event,
             f"no code uses the `{ctx.class_name(layer)}` in `{event.attribute}`",
             on=[layer],
-            assuming=[Assumption("effect", "it is not only there for pretrained weights to fit")] if is_loaded else (),
+            assuming=assumed,
             effect="it is saved and counted and never trained: the network is another one than it says",
             help="call it in `forward`, or take it out",
         )
 
 
-def _has_reader(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """Whether an attribute is read in the class, in one that may derive from it, or of another object anywhere."""
-    if any(ctx.attribute_uses(each, event.attribute) for each in cls.lineage):
-        return True
-    return any(
-        _is_use(node, Site(module, node), cls, ctx)
-        for module, tree in ctx.trees(event.attribute)
-        for node in nodes_of(tree).attributes.get(event.attribute, ())
-    ) or any(
-        node.value == event.attribute
-        for _, tree in ctx.trees(event.attribute)
-        for node in nodes_of(tree).of(ast.Constant)
-    )
+def _layers(event: AttributeAssigned, ctx: Context) -> list[tuple[str, Instance]]:
+    """The layers with weights in attributes of the module, in the order in which they were made."""
+    held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
+    made = [(name, value) for name, value in held if isinstance(value, Instance) and ctx.is_module(value)]
+    return [(name, value) for name, value in made if ctx.has_parameters(value)]
 
 
 def _is_followed(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """Whether a layer with weights that is made after this one is used: what a network leaves out for its features
     are the last ones."""
-    held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
-    later = [
-        name
-        for name, value in held
-        if isinstance(value, Instance) and value.library_name.startswith("torch.nn.") and ctx.has_parameters(value)
-    ]
-    after = later[later.index(event.attribute) + 1 :] if event.attribute in later else []
-    return any(ctx.attribute_uses(cls, name) for name in after)
-
-
-def _is_use(node: ast.Attribute, at: Site, cls: Class, ctx: Context) -> bool:
-    if not isinstance(node.ctx, ast.Load):
-        return False
-    if not isinstance(node.value, ast.Name) or node.value.id != "self":
-        return True
-    around = next(iter(ctx.ancestors(at, ast.ClassDef)), None)
-    bases = (
-        {ast.unparse(base).rpartition(".")[2] for base in around.bases} if isinstance(around, ast.ClassDef) else {""}
-    )
-    return around is cls.node or not bases <= {"Module", "LightningModule", "object", "Dataset"}
+    names = [name for name, _ in _layers(event, ctx)]
+    after = names[names.index(event.attribute) + 1 :] if event.attribute in names else []
+    return any(ctx.uses_layer(cls, name) for name in after)
