@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from dllint.context.base import ProgramView
-from dllint.interp.source.attribute_readers import is_read_outside
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
@@ -193,18 +192,6 @@ class Sources(ProgramView):
         others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
         modules = self._trees(dict.fromkeys((*own, *others)))
         return [Site(module, node) for module, _ in modules for node in module.calls.get(name, ())]
-
-    def is_read_outside(self, cls: Class, name: str) -> bool | None:
-        """Whether code outside of a class and its ancestors reads an attribute of its objects. Slow: ask last.
-
-        ``None`` where something of this name is read of what may be such an object, and may be of another class that
-        has an attribute of the name, too.
-        """
-        word = re.compile(rf"\b{re.escape(name)}\b")
-        project = self._machine.project
-        own = [module for module, _ in self.trees(name)]
-        files = dict.fromkeys((*own, *project.mentioning(word), *project.notebooks_with(name)))
-        return is_read_outside(project, list(files), [(each.module, each.node) for each in cls.lineage], name)
 
     def is_application(self, module: SourceModule) -> bool:
         """Whether the project has scripts, so that the callers of what a file defines are in it.

@@ -186,7 +186,8 @@ def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """`forward` calls nothing, or there is none and nothing else uses a layer: a stub, for a test or to be written"""
     forward = ctx.member(event.target, "forward")
     if forward is None:
-        return not any(ctx.uses_layer(cls, name) for name, _ in _layers(event, ctx))
+        uses = [each for name, _ in _layers(event, ctx) for each in ctx.attribute_uses(cls, name)]
+        return all(each.method == "__init__" for each in uses)
     body = getattr(getattr(forward, "node", None), "body", [])
     calls = (node for each in body if not isinstance(each, ast.Raise) for node in ast.walk(each))
     return not any(isinstance(node, ast.Call) for node in calls)
@@ -251,7 +252,8 @@ class UnusedSubmodule(Rule):
 
     def _report(self, event: AttributeAssigned, layer: Instance, cls: Class, ctx: Context) -> Finding:
         assumed = []
-        if not _PRETRAINED.isdisjoint(cls.module.words):
+        is_cut = not _is_followed(event, cls, ctx) and ctx.has_twin(cls, event.attribute)
+        if is_cut or not _PRETRAINED.isdisjoint(cls.module.words):
             assumed.append(_NOT_TO_FIT)
         if ctx.is_read_outside(_maker(event, cls), event.attribute) is None:
             assumed.append(

@@ -56,6 +56,15 @@ def is_read_outside(
     return (None if _has_others(project, concerned, kin, name) else True) if is_doubtful else False
 
 
+def has_twin(project: Project, files: Sequence[SourceModule], owner: str, name: str) -> bool:
+    """Whether a class of a name in one of some files reads an attribute of its own: a copy that uses it."""
+    return any(
+        node.name == owner and any(isinstance(each.ctx, ast.Load) for each in nodes_of(node).attributes.get(name, ()))
+        for module in project.reading_each([each for each in files if owner in each.words and each.has_tree])
+        for node in nodes_of(module.tree).of(ast.ClassDef)
+    )
+
+
 def is_only_prepared(use: Site) -> bool:
     """Whether what is read of an object is a layer of which only the weights are set, or that gets a hook."""
     around = ancestors(use)
