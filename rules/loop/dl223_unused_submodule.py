@@ -29,10 +29,12 @@ the second is what it was at the start, to the last bit, and stands in the state
 
 ## Not reported
 Layers without parameters; classes that look up their layers by name or go over them, other than to set their weights,
-or whose `forward` a library has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`);
-layers that another file may mean (it derives from the class or changes it, reads the name off some object, or has it as
-a text), or that a comment speaks of (as what was switched off for now); the last layers in files that speak of
-pretrained weights, whose state dict has to fit (others there are a question).
+or that a library has written `forward` for, or whose `forward` calls nothing, or has an arm that is not written yet
+(`pass`, a `TODO`); layers that other code reads off an object of the class, or off what may be one while no other class
+has an attribute of that name (where others have, the finding is a question); layers of which a comment has a use that
+was switched off; the last layers of a class that has pretrained weights, whose state dict has to fit (others in its
+file are a question, and so are last layers that another class of the same name does use). To set the weights of a
+layer, or to give it a hook, is no use of it.
 
 ## On real code
 233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
@@ -58,6 +60,8 @@ from dllint.api import (
     Instance,
     Rule,
     Site,
+    alternatives,
+    attribute_of,
     is_placeholder,
 )
 
@@ -112,10 +116,27 @@ _LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forwa
 def is_looked_up(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """the class goes over its layers, other than to set their weights, or looks them up by a name that is computed"""
     nodes = [node for each in cls.lineage for node in _not_in_preparations(each.node)]
+    others = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _asks_others(node, event.attribute)}
     return any(
         getattr(node, "attr", getattr(node, "id", "")) in _LOOKUPS or getattr(node, "id", "") in _LOOKING
         for node in nodes
+        if id(node) not in others
     )
+
+
+def _asks_others(call: ast.Call, name: str) -> bool:
+    """Whether a call is `getattr` with a name that certainly is another one: `f"layer{i}"` is never `head`."""
+    asked = call.args[1] if len(call.args) > 1 and getattr(call.func, "id", "") == "getattr" else None
+    while isinstance(asked, ast.BinOp) and isinstance(asked.op, ast.Add | ast.Mod):
+        asked = asked.left
+    if isinstance(asked, ast.JoinedStr):
+        begins = asked.values[0] if asked.values else None
+        return isinstance(begins, ast.Constant) and not name.startswith(str(begins.value))
+    if not isinstance(asked, ast.Constant) or not isinstance(asked.value, str):
+        return False
+    begins_with = re.split(r"[%{]", asked.value)[0]
+    is_whole = asked is call.args[1]
+    return name != asked.value if is_whole else not name.startswith(begins_with)
 
 
 def _not_in_preparations(cls: ast.AST) -> Iterator[ast.AST]:
@@ -151,7 +172,8 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
     held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
     own = (event.attribute, *_LOOKUPS)
     others = (value for name, value in held if name not in own and ctx.role(value) not in _USERS)
-    return any(ctx.reaches(value, event.value) for value in others)
+    # a buffer that is registered by its name is not known, and reaches the module whose attribute it is
+    return any(ctx.reaches(value, event.value) for value in others if attribute_of(value) is not event.target)
 
 
 def is_read_elsewhere(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -186,7 +208,7 @@ def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """`forward` calls nothing, or there is none and nothing else uses a layer: a stub, for a test or to be written"""
     forward = ctx.member(event.target, "forward")
     if forward is None:
-        uses = [each for name, _ in _layers(event, ctx) for each in ctx.attribute_uses(cls, name)]
+        uses = [each for name in _layers(event, ctx) for each in ctx.attribute_uses(cls, name)]
         return all(each.method == "__init__" for each in uses)
     body = getattr(getattr(forward, "node", None), "body", [])
     calls = (node for each in body if not isinstance(each, ast.Raise) for node in ast.walk(each))
@@ -270,16 +292,16 @@ class UnusedSubmodule(Rule):
         )
 
 
-def _layers(event: AttributeAssigned, ctx: Context) -> list[tuple[str, Instance]]:
-    """The layers with weights in attributes of the module, in the order in which they were made."""
+def _layers(event: AttributeAssigned, ctx: Context) -> list[str]:
+    """The names of the layers with weights in attributes of the module, in the order in which they were made."""
     held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
-    made = [(name, value) for name, value in held if isinstance(value, Instance) and ctx.is_module(value)]
-    return [(name, value) for name, value in made if ctx.has_parameters(value)]
+    made = [(name, [option for _, option in alternatives(value)]) for name, value in held]
+    return [name for name, options in made if any(ctx.is_module(each) and ctx.has_parameters(each) for each in options)]
 
 
 def _is_followed(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """Whether a layer with weights that is made after this one is used: what a network leaves out for its features
     are the last ones."""
-    names = [name for name, _ in _layers(event, ctx)]
+    names = _layers(event, ctx)
     after = names[names.index(event.attribute) + 1 :] if event.attribute in names else []
     return any(ctx.uses_layer(cls, name) for name in after)
