@@ -41,6 +41,9 @@ layer, or to give it a hook, is no use of it.
 whose `forward` uses other names than its constructor. Three others were not: two stubs, and a layer that pretrained
 weights have; all are silent now. In 44 others 4, 1 of them true; the others were for a part that is not written yet.
 
+Of bugs that were written into 40 places of other repositories, which nobody had looked at, it finds 33, 18 of them as
+questions.
+
 A note: of 50 findings in 31 batches of unread repositories 25 were true, 6 false and 19 doubtful: drafts, layers that
 are left out on purpose, and some that only tell a function which device the module is on.
 """
