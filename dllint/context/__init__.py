@@ -16,6 +16,7 @@ from dllint.context.fitting import Fitting
 from dllint.context.leftovers import Leftovers
 from dllint.context.modes import ModesOfModules
 from dllint.context.rates import Rates
+from dllint.context.readers import Readers
 from dllint.context.releases import Releases
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
@@ -38,6 +39,7 @@ class Context(
     Leftovers,
     Coverage,
     Rates,
+    Readers,
     Releases,
     Schedules,
     Seeding,

@@ -12,6 +12,7 @@ from dllint.context.objects import Objects
 from dllint.events import ModeChange
 from dllint.forms import attribute_of
 from dllint.interp.run import classes
+from dllint.interp.source.attribute_readers import is_only_prepared
 from dllint.interp.source.nodes import nodes_of
 from dllint.sites import Site
 from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value
@@ -118,6 +119,10 @@ class Modules(Objects):
             for node in nodes_of(method).attributes.get(name, ())
             if isinstance(node.ctx, ast.Load)
         )
+
+    def uses_layer(self, cls: Class, name: str) -> bool:
+        """Whether a method of a class or of its ancestors does more with an attribute than to set its weights."""
+        return any(not is_only_prepared(each.site) for each in self.attribute_uses(cls, name))
 
 
 def _comes_from(value: Symbol, methods: tuple[str, ...]) -> bool:

@@ -94,6 +94,12 @@ class Shape:
         return self.back == (Size(),) and self.is_batch
 
     @property
+    def ones(self) -> int:
+        """How many axes of size one follow that of the batch, if there are no others: of a column there is one."""
+        is_batch = self.rank is not None and self.rank > 1 and self.sizes[0].known is None
+        return len(self.sizes) - 1 if is_batch and all(size == Size() for size in self.sizes[1:]) else 0
+
+    @property
     def may_be_column(self) -> bool:
         """Whether it is a column if it is a batch at all: what a linear layer with one output returns."""
         return self.is_column or (self.is_layer_output and self.back == (Size(),))
@@ -134,7 +140,7 @@ def combined(left: Shape, right: Shape, result: Value) -> Shape | None:
     if left.rank == 0:
         return right
     if left.rank is None or right.rank is None:
-        return None
+        return _of_samples(left, right)
     rank = max(left.rank, right.rank)
     ours, theirs = ((Size(),) * (rank - len(each.sizes)) + each.sizes for each in (left, right))
     return Shape(tuple(_wider(a, b, result, i) for i, (a, b) in enumerate(zip(ours, theirs, strict=True))))
@@ -147,6 +153,16 @@ def _with_unknown(known: Shape, result: Value) -> Shape | None:
     if known.rank is None or known.rank < _MANY:
         return None
     return Shape(tuple(of_axis(result, i) if size == Size() else size for i, size in enumerate(known.sizes)))
+
+
+def _of_samples(left: Shape, right: Shape) -> Shape | None:
+    """A row with numbers of samples of which only the first axis is known: they are taken for a row as well.
+
+    With more axes their samples would not go with those of the row.
+    """
+    row, other = (left, right) if left.is_row else (right, left)
+    is_open = other.rest is not None and len(other.sizes) == 1 and not other.back
+    return row if row.is_row and row.is_batch and is_open and other.is_batch else None
 
 
 def _wider(left: Size, right: Size, result: Value, index: int) -> Size:
