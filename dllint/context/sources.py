@@ -286,7 +286,10 @@ class Sources(ProgramView):
                 yield from ast.walk(tree)
 
     def comments_in(self, site: Site) -> list[str]:
-        """The comments in the lines of a node; to a block belong those at its end that are indented like it."""
+        """The comments in the lines of a node; to a block belong those at its end that are indented like it.
+
+        So do lines that begin with the sign, and are indented after it: editors comment them out so.
+        """
         node: Any = site.node
         if not hasattr(node, "lineno"):
             return list(site.module.comments.values())
@@ -355,7 +358,7 @@ def receiver_of(call: ast.AST) -> str:
 
 
 def _is_comment(line: str, inside: str) -> bool:
-    return line.lstrip().startswith("#") and line.expandtabs().startswith(inside)
+    return line.lstrip().startswith("#") and line.expandtabs().startswith((inside, f"#{inside}"))
 
 
 def _defines_class(tree: ast.Module, name: str) -> bool:

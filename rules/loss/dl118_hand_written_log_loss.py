@@ -48,7 +48,6 @@ from dllint.api import (
     spelling_of,
 )
 
-
 _SMALL = ("cosine_similarity", "CosineSimilarity", "tanh", "Tanh", "sigmoid", "Sigmoid", "softmax", "Softmax")
 
 
