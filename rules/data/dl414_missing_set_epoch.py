@@ -55,6 +55,7 @@ from dllint.api import (
     LoaderCreated,
     Loop,
     OpaqueCall,
+    OptimizerStep,
     Pass,
     Program,
     Rule,
@@ -299,7 +300,8 @@ def _epoch_loop(one: _Sampled, ctx: Context) -> Loop | None:
     for batches in ctx.data.passes:
         if not batches.outer or not any(one.event.loader is loader for loader in batches.loaders):
             continue
-        if not batches.trains and not _feeds_training(batches, one, ctx):
+        is_trained = batches.trains and bool(ctx.all_of(OptimizerStep))  # gradients alone may be looked at
+        if not is_trained and not _feeds_training(batches, one, ctx):
             continue
         loop = batches.outer[0]
         if not _is_made_in(loop, one) and not _has_one_epoch(loop, ctx):
