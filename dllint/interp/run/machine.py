@@ -32,6 +32,7 @@ MAX_DEPTH = 24
 MAX_STEPS = 12_000  # statements of one program
 MAX_STEPS_OF_MODULE = 40_000  # statements of all programs of a module; behind that, each gets a small share
 _SHARE = 1_500
+_WITHOUT_GRADIENTS = frozenset(("validation_step", "test_step", "predict_step"))  # Lightning calls them under `no_grad`
 MAX_STEPS_OF_TRIAL = 4_000  # statements of what is run only in order to answer a question
 MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, over all its calls in a program
 MIN_CALLS_PER_FUNCTION = 3
@@ -303,6 +304,8 @@ class Machine(State):
         activation = self.activation = Activation(len(self.path), scope.variables, self.activation)
         if function.grad is not None:
             self.grad = function.grad
+        elif frame.framework == "lightning" and function.name in _WITHOUT_GRADIENTS and not saved[1].owner:
+            self.grad = "off"
         self._running.append(function)
         try:
             yield activation
