@@ -16,7 +16,7 @@ from dllint.interp.ask.norms import has_batch_norm, has_norm, layers_in, normali
 from dllint.interp.ask.numbers import NumberKind, number_kind
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
-from dllint.interp.ask.sensitivity import has_unknown_layers, is_mode_sensitive
+from dllint.interp.ask.sensitivity import Sensitivity, has_unknown_layers, sensitivity_of
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.modules import HEADS
 from dllint.interp.source.facts import Facts
@@ -138,27 +138,38 @@ class Objects(Naming):
         Of a network whose class is known that must be known, too; of others, ``in_doubt`` is the answer. ``as_loaded``
         says that nobody has set a mode: parts that ``from_pretrained`` returned are in evaluation mode then.
         """
-        answer = is_mode_sensitive(self._machine, model, as_loaded=as_loaded)
-        if answer is not None:
-            return answer
+        answer = self._sensitivity_of(model, as_loaded=as_loaded)
+        if answer is not Sensitivity.UNKNOWN:
+            return answer is not Sensitivity.NONE
         if isinstance(model, Symbol) and model.name in ("call", "item"):  # what a call made of modules
             parts = [
                 part for part in graph.sources(model) if isinstance(part, Instance) and self.role(part) == "module"
             ]
             if parts:
-                return any(is_mode_sensitive(self._machine, part) for part in parts)
+                return any(self._sensitivity_of(part) > Sensitivity.UNKNOWN for part in parts)
         return in_doubt and not isinstance(model, Instance)
+
+    def _sensitivity_of(self, model: Value, *, as_loaded: bool = False) -> Sensitivity:
+        return sensitivity_of(self._machine, model, self.all_of(AttributeAssigned), as_loaded=as_loaded)
 
     def has_unknown_layers(self, model: Value) -> bool:
         """Whether a model of the project calls layers that were made by something unresolved, or derives from it."""
         return has_unknown_layers(self._machine, model)
 
-    def assumed_sensitivity(self, model: Value) -> Assumptions:
-        """What is assumed by whoever takes a module to depend on the mode, where no layer of it is known to do."""
-        if not isinstance(model, Instance) or is_mode_sensitive(self._machine, model, by_words=False):
-            return ()
+    def assumed_sensitivity(self, model: Value, *, is_switched: bool = False) -> Assumptions:
+        """What is assumed by whoever takes a module to depend on the mode, where no layer of it is known to do.
+
+        Of a module whose mode the program sets to and fro, ``is_switched``, words in its code are enough.
+        """
+        found = self._sensitivity_of(model) if isinstance(model, Instance) else Sensitivity.KNOWN
         name = self.class_name(model) or "the model"
-        return (Assumption("name", f"`{name}` has layers that depend on the mode, as words in its code say"),)
+        text = f"`{name}` has layers that depend on the mode"
+        if found is Sensitivity.OFF:
+            return (Assumption("effect", f"{text}, as it has with other settings than those of the project"),)
+        if is_switched or found in (Sensitivity.KNOWN, Sensitivity.UNKNOWN):
+            return ()
+        is_named = found is Sensitivity.BUILT  # else the words may be about anything
+        return (Assumption("name" if is_named else "effect", f"{text}, as words in its code say"),)
 
     def has_batch_norm(self, model: Value) -> bool:
         """Whether a module certainly has a batch norm that keeps running statistics."""

@@ -127,7 +127,7 @@ class TrainModeNotRestored(Rule):
             f"`{name}` is left in evaluation mode, in which its training goes on"
             if is_in_between
             else f"`{name}` is trained in evaluation mode from the second time on",
-            on=[event, left, assumed],
+            on=[event, left, assumed, ctx.assumed_sensitivity(model, is_switched=True)],
             effect="dropout is off, and batch norms use statistics that do not follow any more: it overfits",
             help=f"call `{name}.train()` {when}",
             trace=[(left.site, "evaluation mode is set here"), (event.site, "and is still in force here")],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
-_CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
+_CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".ini", ".conf", ".cfg", ".sh", ".gin")
 _NOTES = (".md", ".rst", ".txt", "Makefile", ".bat", ".slurm", ".sbatch", ".ipynb")
 _MAX_OTHERS = 500  # files
 _LARGEST_CONFIGURATION = 100_000  # bytes

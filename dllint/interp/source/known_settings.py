@@ -76,11 +76,16 @@ def known_values(project: Project, main: SourceModule, name: str) -> Known:
                 return Known(is_open=True)
             (set_to if told.is_setting else passed).append(told.value)
             remarks.append(told.remark)
-    for text in project.configured_as(name):
-        if _OPEN.fullmatch(text):
-            return Known(is_open=True)
-        set_to.append(_read(text))
-    return Known(tuple(set_to), tuple(passed), False, tuple(filter(None, remarks)))
+    configured = configured_values(project, name)
+    if configured is None:
+        return Known(is_open=True)
+    return Known((*set_to, *configured), tuple(passed), False, tuple(filter(None, remarks)))
+
+
+def configured_values(project: Project, name: str) -> tuple[Any, ...] | None:
+    """What the configuration files of a project set an option to; ``None`` where that is no plain value."""
+    texts = project.configured_as(name)
+    return None if any(map(_OPEN.fullmatch, texts)) else tuple(map(_read, texts))
 
 
 def _naming(name: str) -> Callable[[SourceModule], bool]:

@@ -1,0 +1,81 @@
+"""Whether a layer drops anything: the rates that layers and networks are given, and those that they have by default."""
+
+from __future__ import annotations
+
+import ast
+
+from dllint.choices import Choice, alternatives
+from dllint.values import Class, Const, Instance, Items, Setting, Symbol, Value
+
+_PLACES = {"TransformerEncoderLayer": 3, "TransformerDecoderLayer": 3, "Transformer": 5}
+_REORDERING = frozenset(("list", "tuple", "reversed", "sorted", ".copy"))
+
+
+def has_rate(value: Instance) -> bool:
+    """Whether a layer drops anything: one with a rate of zero changes nothing."""
+    rate = value.arguments.get(*place_of_rate(value.library_name))
+    return rate is None or not is_zero(rate)
+
+
+def place_of_rate(name: str) -> tuple[int | None, str]:
+    """The position and the keyword by which a layer of torch's gets its rate of dropout."""
+    last = name.rpartition(".")[2]
+    return (0, "p") if "Dropout" in last else (_PLACES.get(last), "dropout")
+
+
+def drops_inside(value: Instance) -> bool:
+    """Whether a layer was given a rate of dropout, and has something to drop.
+
+    A recurrent layer drops between its layers (`torch.nn.LSTM <https://docs.pytorch.org/docs/stable/generated/
+    torch.nn.LSTM.html>`_): with one, which is the default, it drops nothing.
+    """
+    is_attention = value.library_name == "torch.nn.MultiheadAttention"
+    dropout = value.arguments.get(2 if is_attention else 5, "dropout")
+    layers = value.arguments.get(2, "num_layers")
+    if dropout is None or is_zero(dropout):
+        return False
+    return is_attention or not (layers is None or (isinstance(layers, Const) and layers.value == 1))
+
+
+def drops_nothing(value: Instance, cls: Class) -> bool:
+    """Whether a constructor takes rates of dropout, and each is given as zero, or not given and zero by default."""
+    init = next(
+        (found for each in cls.lineage if isinstance(found := each.members.get("__init__"), ast.FunctionDef)), None
+    )
+    if init is None:
+        return False
+    signature = init.args
+    names = [each.arg for each in (*signature.posonlyargs, *signature.args)]
+    defaults = dict(zip(reversed(names), reversed(signature.defaults), strict=False))
+    defaults.update(
+        (each.arg, default)
+        for each, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
+        if default is not None
+    )
+    rates = [name for name in (*names, *defaults) if "drop" in name]
+    given = {name: value.arguments.get(index, name) for index, name in enumerate(names[1:])}  # without `self`
+    given |= {name: value.arguments.get(None, name) for name in defaults if name not in given}
+    return bool(rates) and all(
+        is_zero(rate) if (rate := given.get(name)) is not None else is_written_as_zero(defaults.get(name))
+        for name in rates
+    )
+
+
+def is_zero(rate: Value) -> bool:
+    """Whether a rate is zero or not given, at least by default: of a list with one for each layer, all of them."""
+    if isinstance(rate, Setting):
+        return is_zero(rate.default)
+    if isinstance(rate, Choice):
+        return all(is_zero(option) for _, option in alternatives(rate))
+    if isinstance(rate, Items):
+        return all(map(is_zero, rate.items))
+    if isinstance(rate, Symbol) and rate.name in _REORDERING and rate.inputs:
+        return is_zero(rate.inputs[0])
+    return isinstance(rate, Const) and not rate.value
+
+
+def is_written_as_zero(rate: ast.expr | None) -> bool:
+    """The same of what is written somewhere."""
+    if isinstance(rate, ast.List | ast.Tuple):
+        return all(map(is_written_as_zero, rate.elts))
+    return isinstance(rate, ast.Constant) and not rate.value
