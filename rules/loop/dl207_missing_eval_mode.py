@@ -21,13 +21,14 @@ training mode moved a running mean by up to 1.73, also under `no_grad`.
                 correct += (model(x).argmax(1) == y).sum()
 
 ## Not reported
-Models without a layer that is known to depend on the mode, or that are neither trained nor loaded; evaluation whose
-caller is not seen (it may have set the mode), or that a framework runs; forward passes inside a training step
-(teachers, momentum encoders, rollouts), and what trains and evaluates by its name (`train_and_validate`); Monte Carlo
-dropout, and statistics and shapes that are only measured; models that return something else in evaluation mode
-(detectors return losses only in training mode); code that sets training mode right before, chooses the mode, or has a
-comment about it; models that another method or a base class switches,
-or that are switched part by part (`model.encoder.eval()`).
+Models without a layer that is known to depend on the mode (a norm with `track_running_stats=False` does not, nor a
+dropout of zero; a layer that only a setting brings in which is off by default makes a question), or that are neither
+trained nor loaded; evaluation whose caller is not seen (it may have set the mode), or that a framework runs; forward
+passes inside a training step (teachers, momentum encoders, rollouts), and what trains and evaluates by its name
+(`train_and_validate`); Monte Carlo dropout, and statistics and shapes that are only measured; models that return
+something else in evaluation mode (detectors return losses only in training mode); code that sets training mode right
+before, chooses the mode, or has a comment about it; models that another method or a base class switches, or that are
+switched part by part (`model.encoder.eval()`).
 
 ## Fix (unsafe)
 Inserts `model.eval()` before the loop of the evaluation, and `model.train()` after it if training goes on and nothing
