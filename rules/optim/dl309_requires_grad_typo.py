@@ -126,11 +126,11 @@ def is_done_for_the_parameters(event: AttributeAssigned, ctx: Context) -> bool:
 
 def is_undone_before_training(event: AttributeAssigned, ctx: Context) -> bool:
     """it would be switched off, and on again, with no backward pass between"""
-    value, owner = ctx.constant(event.value), _owner(event)
+    value, owner = ctx.constant(event.value), _set_on(event)
     others = [
         other
         for other in ctx.all_of(AttributeAssigned)
-        if other.frame is event.frame and other.attribute == event.attribute and _owner(other) == owner
+        if other.frame is event.frame and other.attribute == event.attribute and _set_on(other) == owner
         if ctx.constant(other.value) is (not value)
     ]
     for other in others if isinstance(value, bool) else ():
@@ -141,7 +141,7 @@ def is_undone_before_training(event: AttributeAssigned, ctx: Context) -> bool:
     return False
 
 
-def _owner(event: AttributeAssigned) -> str:
+def _set_on(event: AttributeAssigned) -> str:
     """What an attribute is set on, as it is written."""
     return ast.unparse(event.site.node.value) if isinstance(event.site.node, ast.Attribute) else ""
 
