@@ -114,7 +114,7 @@ if __name__ == '__main__':
         ("def inner(x): return scale(x).sum()\n        inner(x).backward()", True),
         ("def inner(x): fit(x)\n        inner(x)", False),
         ("for one in [scale]: fit(one(x))", False),
-        ("from elsewhere import other\n        other(x)", False),
+        ("from elsewhere import train\n        train(x)", False),
     ],
     ids=["in-a-loop", "a-parameter", "a-function-within", "that-works", "a-loop-that-works", "imported-within"],
 )

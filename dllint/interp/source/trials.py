@@ -159,8 +159,8 @@ def is_trial(module: SourceModule, block: ast.stmt, depth: int = 0, *, allowed: 
         is_name = isinstance(call.func, ast.Name)
         if name in allowed or (is_name and name in own):
             continue
-        is_strange = is_name and name in imported and name not in _HARMLESS and not name[:1].isupper()
-        if is_strange or not _is_harmless(module, call, depth):
+        does_work = is_name and name in imported and _WORK.fullmatch(name) is not None
+        if does_work or not _is_harmless(module, call, depth):
             return False
     return True
 
