@@ -66,8 +66,19 @@ _CHANCE = _Matter(
     ),
     "nothing is drawn",
 )
+_DATA = _Matter(
+    frozenset(("data", "dataset", "datasets", "batch", "batches", "batchsize", "workers", "normalization")),
+    re.compile(r"(?!)"),
+    re.compile(
+        r".*(?:data|load|read|open|fetch|image|img|env|batch(?!_?norm)|sampl|buffer|memory|make(?!dirs)|rand|prepare|from_"
+        r"|input).*",
+        re.IGNORECASE,
+    ),
+    "no data are read",
+    by_calls=True,
+)
 _LEARNING = _Matter(frozenset(), re.compile(r"(?!)"), re.compile(_FRAMEWORKS), "nothing is learned")
-_MATTERS = (_TRAINING, _BATCHES, _DEVICES, _CHANCE)
+_MATTERS = (_TRAINING, _BATCHES, _DEVICES, _CHANCE, _DATA)
 _LABELS = frozenset(
     ("exp_name", "experiment", "experiment_name", "run_name", "policy_name", "algo", "algo_name", "algorithm",
      "comment", "comments", "note", "notes", "tag", "tags", "description", "message", "msg", "remark", "remarks")

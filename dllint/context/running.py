@@ -20,17 +20,15 @@ from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import ancestors, enclosing_scope, is_never_reached
 from dllint.interp.source.trials import (
-    call_left_out,
     defines_only,
     has_main_guard,
-    is_example,
     is_main_guard,
     is_tried_in_notebook,
-    is_tried_out,
 )
 from dllint.interp.source.unbound_arms import unbound_after
+from dllint.interp.source.unreached_files import leads_nowhere
 from dllint.interp.source.unread_entries import unread_entry
-from dllint.interp.source.users import is_beside_modules, is_there_for_others, mentions
+from dllint.interp.source.users import is_only_trial, mentions
 from dllint.sites import Site
 from dllint.structure import walk
 
@@ -143,10 +141,12 @@ class Running(Assuming, SwitchedOff):
         project, module = self._machine.project, self.program.module
         if module.is_package or module.source.has_cells or not defines_only(module):
             return
-        if not project.is_whole_around(module) or self._is_named(module):
+        if not project.is_whole_around(module):
+            return
+        if self._is_named(module) and not leads_nowhere(project, module):
             return
         if self.is_application(module):
-            told = f"somebody imports `{module.file.name}`, which no code of the project does"
+            told = f"somebody imports `{module.file.name}`, which no code that runs does"
             yield Assumption("effect", told, asks="reached")
 
     def _is_named(self, module: SourceModule) -> bool:
@@ -288,14 +288,7 @@ class Running(Assuming, SwitchedOff):
 
     @cached_property
     def _is_trial(self) -> bool:
-        module = self.program.module
-        if is_tried_out(module):
-            return True
-        if is_tried_out(module, with_options=True) and call_left_out(module):
-            return True
-        is_trial = is_example(module) or is_tried_out(module, with_options=True)
-        project = self._machine.project
-        return is_trial and (is_there_for_others(project, module) or is_beside_modules(project, module))
+        return is_only_trial(self._machine.project, self.program.module)
 
     def assumed_run(self) -> Assumptions:
         """What a claim that a script fails assumes: that somebody runs it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_support import found
 
+WIDTH = "parser.add_argument('--width', default=1)\nargs = parser.parse_args()\n"
 HEAD = "import argparse\nparser = argparse.ArgumentParser()\n"
 SIZE = "parser.add_argument('--size', type=int, default=256, help='height and width')"
 TRAINS = f"{HEAD}{SIZE}\nargs = parser.parse_args()\nloss = measure(args.size)\nloss.backward()\n"
@@ -22,12 +23,18 @@ def tiers(source: str, files: dict[str, str] | None = None) -> list[str]:
         ("--seed", "import json\njson.load(open('a.json'))", "possible"),
         ("--seed", "import random\nrandom.choice([1])", "likely"),
         ("--batchSize", "import json\njson.load(open('a.json'))", "possible"),
-        ("--batchSize", "import json\njson.dumps(1, batch=4)", "likely"),
+        ("--batchSize", "import json\njson.load(open('a.json'), batch=4)", "likely"),
         ("--device", "import json\njson.load(open('a.json'))", "possible"),
         ("--device", "import torch\ntorch.ones(1).sum()", "likely"),
         ("--lr", "import subprocess\nsubprocess.run(['python', 'train.py'])", "likely"),
         ("--dropout", "import torch\ntorch.load('m.pt').eval()", "possible"),
         ("--smooth", "import json\njson.load(open('a.json'))", "likely"),
+        (
+            "--dataset",
+            "import torch\nprint(sum(each.numel() for each in torch.nn.Linear(3, 4).parameters()))",
+            "possible",
+        ),
+        ("--dataset", "import torch\nprint(torch.load('m.pt'))", "likely"),
     ],
 )
 def test_what_a_script_has_nothing_to_do_with(option: str, work: str, expected: str) -> None:
@@ -99,3 +106,22 @@ def test_what_an_imported_file_trains_and_the_script_does_not_get_to(use: str, e
     """
     source = f"import tools\n{HEAD}parser.add_argument('--epochs', default=1)\nargs = parser.parse_args()\n{use}\n"
     assert tiers(source, {"tools.py": tools}) == [expected]
+
+
+@pytest.mark.parametrize(("use", "expected"), [("train.score(args)", "possible"), ("train.fit(args)", "likely")])
+def test_what_is_below_the_main_guard_of_an_imported_file_is_not_run(use: str, expected: str) -> None:
+    train = """
+        def measure(args):
+            return args.width
+
+        def score(args):
+            return measure(args)
+
+        def fit(args):
+            measure(args).backward()
+
+        if __name__ == '__main__':
+            fit(None)
+    """
+    source = f"import train\n{HEAD}parser.add_argument('--epochs', default=1)\n{WIDTH}{use}\n"
+    assert tiers(source, {"train.py": train}) == [expected]

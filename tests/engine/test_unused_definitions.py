@@ -52,8 +52,16 @@ def test_a_package_that_only_lists_a_name_does_not_use_it() -> None:
         (BUG, {"run.py": f"from main import train\n{SCRIPT}"}),
         (BUG, {"run.py": f"{SCRIPT}\ndef train(): pass\ntrain()\n"}),
         (f"{BUG}\ndef evaluate():\n    print(2)\nevaluate()\n", {}),
+        (BUG, {"run.py": f"import main\n{SCRIPT}\nprint(main, '[train]')\n"}),
     ],
-    ids=["not-named", "in-a-comment", "imported-only", "another-of-that-name", "its-own-script-runs-others"],
+    ids=[
+        "not-named",
+        "in-a-comment",
+        "imported-only",
+        "another-of-that-name",
+        "its-own-script-runs-others",
+        "in-the-head-of-a-line",
+    ],
 )
 def test_what_nothing_calls_may_never_be_used(source: str, files: dict[str, str]) -> None:
     assert kinds("DL101", source, {"README.md": "", **files}) == ["effect"]

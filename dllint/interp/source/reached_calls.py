@@ -9,8 +9,10 @@ from typing import NamedTuple
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.trials import is_main_guard
 
 _GETTING = frozenset(("getattr", "attrgetter", "methodcaller"))
+_GUARDED = "below the main guard"
 _BY_TEXT = frozenset(("globals", "__import__", "eval", "exec", "locals"))
 
 
@@ -82,11 +84,16 @@ def _units_of(module: SourceModule) -> list[_Unit]:
 
 
 def _find_units(root: ast.Module | ast.ClassDef, imported: frozenset[str]) -> Iterator[_Unit]:
-    """The units of a file or a class; what a class has at its top, such as the names of its bases, is always read."""
+    """The units of a file or a class; what a class has at its top, such as the names of its bases, is always read.
+
+    What is below a main guard is a unit of its own, as nothing gets to it in a file that is imported.
+    """
     inside = [each for each in root.body if isinstance(each, Definition)]
     top = [each for each in root.body if not isinstance(each, Definition)]
     is_class = isinstance(root, ast.ClassDef)
-    yield _unit("", False, [*top, *getattr(root, "bases", ())], imported)
+    guarded = [each for each in top if is_main_guard(each)]
+    yield _unit("", False, [*(each for each in top if each not in guarded), *getattr(root, "bases", ())], imported)
+    yield _unit(_GUARDED, False, guarded, imported)
     for each in inside:
         if isinstance(each, ast.ClassDef):
             yield from _find_units(each, imported)

@@ -15,7 +15,23 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
 
 _LIBRARIES = frozenset(
-    ("torch", "nn", "F", "np", "numpy", "math", "librosa", "time", "torchinfo", "torchsummary", "thop", "pprint")
+    (
+        "torch",
+        "nn",
+        "F",
+        "np",
+        "numpy",
+        "math",
+        "librosa",
+        "time",
+        "torchinfo",
+        "torchsummary",
+        "thop",
+        "pprint",
+        "triton",
+        "timeit",
+        "warnings",
+    )
 )
 _FILES = frozenset(("save", "load", "savez", "savetxt", "loadtxt", "genfromtxt", "write_wav"))
 _LOOKS = frozenset(
@@ -24,7 +40,9 @@ _LOOKS = frozenset(
      "forward", "state_dict", "keys", "items", "values", "format", "tolist", "detach", "numpy", "view", "reshape",
      "permute", "unsqueeze", "squeeze", "append", "join", "random_", "normal_", "uniform_", "backward",
      "named_children", "astype", "type", "clone", "flatten", "transpose", "max", "min", "argmax", "all",
-     "any", "repeat", "expand", "double", "long", "int", "contiguous", "requires_grad_")
+     "any", "repeat", "expand", "double", "long", "int", "contiguous", "requires_grad_", "flip", "chunk", "split",
+     "sum", "prod", "std", "var", "norm", "abs", "exp", "log", "sqrt", "pow", "gather", "fill_", "zero_", "apply",
+     "add", "expand_as", "view_as", "bool", "square", "t", "bmm", "matmul", "mm", "allclose", "register_forward_hook")
 )  # fmt: skip
 _HARMLESS = frozenset(
     ("summary", "profile", "get_model_complexity_info", "Variable", "LongTensor", "FloatTensor", "Tensor",
@@ -43,6 +61,7 @@ _CALL = re.compile(r"#\s*(?:[\w, ]+=\s*)?(\w+)\(")
 _EXAMPLE = re.compile(r"(?i)\bexamples?\b")
 PARSING = frozenset(("ArgumentParser", "add_argument", "add_argument_group", "set_defaults", "parse_args",
                       "parse_known_args"))  # fmt: skip
+_UPDATING = frozenset(("step", "zero_grad", "clip_grad_norm_"))
 _DOING = ast.Call | ast.For | ast.While
 _MAX_DEPTH = 4
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
@@ -58,6 +77,15 @@ def is_tried_out(module: SourceModule, *, with_options: bool = False) -> bool:
     guards = [statement for statement in module.tree.body if is_main_guard(statement)]
     allowed = PARSING if with_options else frozenset()
     return bool(guards) and all(is_trial(module, guard, allowed=allowed) for guard in guards)
+
+
+def is_trained_on_numbers(module: SourceModule) -> bool:
+    """Whether all that a file does when it is run is to train what it defines on numbers that it makes up.
+
+    Nothing comes in, and nothing is kept. Of a script that nobody imports it may be all that it is for.
+    """
+    guards = [statement for statement in module.tree.body if is_main_guard(statement)]
+    return bool(guards) and all(is_trial(module, guard, allowed=_UPDATING) for guard in guards)
 
 
 def is_tried_in_notebook(module: SourceModule) -> bool:
@@ -109,15 +137,49 @@ def is_example(module: SourceModule) -> bool:
     return bool(guards) and all(_says_so(module, guard) or not _does_work(module, guard) for guard in guards)
 
 
+def needs_more_to_be_shown(module: SourceModule) -> bool:
+    """Whether a file of functions imports or defines below its main guard what these have no need of."""
+    defines = any(isinstance(statement, _FUNCTION) for statement in module.tree.body)
+    guards = [statement for statement in module.tree.body if is_main_guard(statement)]
+    more = (ast.Import, ast.ImportFrom, ast.ClassDef)
+    return defines and any(isinstance(node, more) for guard in guards for node in ast.walk(guard))
+
+
 def is_trial(module: SourceModule, block: ast.stmt, depth: int = 0, *, allowed: AbstractSet[str] = frozenset()) -> bool:
     """Whether statements only make objects, call them on numbers that they make up, and show what comes of it.
 
     Functions and methods of some other names are ``allowed``, too.
     """
-    calls = [node for node in ast.walk(block) if isinstance(node, ast.Call)]
-    return depth < _MAX_DEPTH and all(
-        last_name(call.func) in allowed or _is_harmless(module, call, depth) for call in calls
-    )
+    if depth == _MAX_DEPTH:
+        return False
+    own, imported = _bound_in(block)
+    calls = (node for node in ast.walk(block) if isinstance(node, ast.Call))
+    for call in calls:
+        name = last_name(call.func)
+        is_name = isinstance(call.func, ast.Name)
+        if name in allowed or (is_name and name in own):
+            continue
+        does_work = is_name and name in imported and _WORK.fullmatch(name) is not None
+        if does_work or not _is_harmless(module, call, depth):
+            return False
+    return True
+
+
+def _bound_in(block: ast.stmt) -> tuple[AbstractSet[str], AbstractSet[str]]:
+    """What a block calls objects, functions of its own (their code is looked at with it) and what it is given; and what
+    it imports."""
+    names: set[str] = set()
+    imported: set[str] = set()
+    for node in ast.walk(block):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, _FUNCTION) and node is not block:
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            imported.update(alias.asname or alias.name for alias in node.names)
+    return names - imported, imported
 
 
 def _says_so(module: SourceModule, guard: ast.stmt) -> bool:

@@ -15,13 +15,23 @@ from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside
 from dllint.interp.source.looked_up import may_be_looked_up
-from dllint.interp.source.trials import PARSING, is_main_guard, is_trial
+from dllint.interp.source.trials import (
+    PARSING,
+    call_left_out,
+    is_example,
+    is_main_guard,
+    is_trained_on_numbers,
+    is_trial,
+    is_tried_out,
+    needs_more_to_be_shown,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
 _IDENTIFIERS = re.compile(r"[^\s]*")  # a text without spaces: a path, a key, an entry point
+_HEAD = re.compile(r"\[\w+\]:?")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
@@ -43,13 +53,24 @@ def is_there_for_others(project: Project, module: SourceModule) -> bool:
     return any(each is not module and module in project.imported_by(each) for each in project.mentioning())
 
 
+def is_only_trial(project: Project, module: SourceModule) -> bool:
+    """Whether all that a file does when it is run is to try out what it defines, or to show how that is used."""
+    if is_tried_out(module) or (is_tried_out(module, with_options=True) and call_left_out(module)):
+        return True
+    is_trial = is_example(module) or is_tried_out(module, with_options=True)
+    if is_trial and (is_there_for_others(project, module) or is_beside_modules(project, module)):
+        return True
+    return is_trained_on_numbers(module) and is_there_for_others(project, module)
+
+
 def is_beside_modules(project: Project, module: SourceModule) -> bool:
     """Whether a file that defines classes lies in a folder of modules: scripts elsewhere import others of the folder.
 
-    A command that is written down makes it a script.
+    So does one of functions for which only what is below its main guard needs some imports or classes. A command that
+    is written down makes it a script.
     """
     folder = module.file.parent
-    defines = any(isinstance(each, ast.ClassDef) for each in module.tree.body)
+    defines = any(isinstance(each, ast.ClassDef) for each in module.tree.body) or needs_more_to_be_shown(module)
     if folder == project.root or not defines or module.file.stem in project.scripts_run:
         return False
     users = (each for each in project.mentioning() if each.file.parent != folder)
@@ -211,6 +232,9 @@ def _passes_on(statement: ast.stmt) -> bool:
 
 
 def _names(text: str, name: str) -> bool:
+    """Whether a text without spaces has a name in it; the heads of a log's lines, `[Train]`, are no names of code."""
+    if _HEAD.fullmatch(text):
+        return False
     return name in text and _IDENTIFIERS.fullmatch(text) is not None and name in _IDENTIFIER.findall(text)
 
 
