@@ -361,7 +361,7 @@ def _nonlocal(machine: Machine, node: ast.Nonlocal, scope: Scope) -> str | None:
 
 
 def _assert(machine: Machine, node: ast.Assert, scope: Scope) -> str | None:
-    """What a caller leaves out, and the function needs, ends here. Of what nobody calls it is taken that it is given."""
+    """What a caller leaves out, and the function needs, ends here. What nobody calls is taken to get what it needs."""
     value = machine.evaluate(node.test, scope)
     is_refused = isinstance(value, Const) and not value.value and machine.frame.caller is not None
     return machine.leave("raise", Site(scope.module, node)) if is_refused else None
