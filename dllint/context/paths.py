@@ -13,6 +13,7 @@ from dllint.flow import Flow, State, follow, is_of_runs
 from dllint.interp.run import graph
 from dllint.interp.run.guards import beyond, consistent, same_conditions
 from dllint.interp.source.phases import topic_of
+from dllint.interp.source.positions import is_last_time
 from dllint.sites import Guards, GuardTopic
 from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value
@@ -47,9 +48,9 @@ class Paths(ProgramView):
         return iterable
 
     def training_loop(self, step: Event) -> Loop | None:
-        """The innermost loop around an event that also contains a backward pass."""
+        """The innermost loop around an event that also contains a backward pass, and goes on after the event."""
         for loop in self.loops_around(step):
-            if self.trains(loop):
+            if self.trains(loop) and not is_last_time(step.site, loop.site.node):
                 return loop
         return None
 

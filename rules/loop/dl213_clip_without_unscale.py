@@ -156,10 +156,17 @@ def _is_about_scale(scaler: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, AttributeAssigned):
         return event.attribute == "grad"
     if isinstance(event, GradientClip):
-        return not unscales_itself(event, scaler, ctx)
+        return not unscales_itself(event, scaler, ctx) and not _is_of_another(event, scaler, ctx)
     if isinstance(event, Backward):
         return event.scaler is None or ctx.is_same(event.scaler, scaler)
     return isinstance(event, OptimizerStep)
+
+
+def _is_of_another(clip: GradientClip, scaler: Value, ctx: Context) -> bool:
+    """Whether the last backward pass before the clipping was scaled by another scaler: it is of another training."""
+    before = [event for event in ctx.all_of(Backward) if ctx.position(event) < ctx.position(clip)]
+    last = max(before, key=ctx.position, default=None)
+    return last is not None and last.scaler is not None and not ctx.is_same(last.scaler, scaler)
 
 
 def _changes_gradients(event: OpaqueCall) -> bool:

@@ -24,7 +24,7 @@ runs); with numpy seeded, none.
 ## Not reported
 Scripts that seed nothing; single numbers, but for those in tables of vectors that weights start from; draws that decide
 about nothing that is trained (a port, a name, a sample to look at); draws in worker processes, which torch seeds; code
-with a seeding function of a library that is not known.
+with a seeding function of a library that is not known; what a file seeds that the script imports.
 
 ## On real code
 276 public repositories: 1 finding, true: the order of the training images, where torch alone is seeded.
@@ -79,6 +79,25 @@ def seeded_out_of_sight(event: LibraryCall, ctx: Context) -> bool:
     return any("seed" in call.name.lower() and id(call.site.node) not in known for call in calls)
 
 
+def seeded_by_an_import(event: LibraryCall, ctx: Context) -> bool:
+    """a file that the program imports seeds it at its top"""
+    family = event.name.rpartition(".")[0]
+    return any(
+        isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and ast.unparse(each.value.func) in seeding
+        for _, tree in ctx.trees("seed")
+        for seeding in (set(_spellings_of_seed(family, tree)),)
+        for each in tree.body
+    )
+
+
+def _spellings_of_seed(family: str, tree: ast.Module) -> Iterator[str]:
+    """How a file spells the function that seeds a generator: ``random.seed``, ``np.random.seed``."""
+    library, dot, part = family.partition(".")
+    imports = (each for each in tree.body if isinstance(each, ast.Import))
+    for alias in (alias for each in imports for alias in each.names if alias.name == library):
+        yield f"{alias.asname or library}{dot}{part}.seed"
+
+
 def makes_a_name(event: LibraryCall, ctx: Context) -> bool:
     """it draws letters or digits, as for the name of a file or of a run"""
     drawn = event.site.node.args[:1] if isinstance(event.site.node, ast.Call) else []
@@ -103,7 +122,7 @@ class SeedNotApplied(Rule):
     triggers = (_SEEDING, ("torch",))
     of_files = True
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html",)
-    excuses = (seeded_out_of_sight, makes_a_name, has_little_effect)
+    excuses = (seeded_out_of_sight, seeded_by_an_import, makes_a_name, has_little_effect)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         seeds = list(ctx.all_of(RandomSeeded))

@@ -58,6 +58,23 @@ def is_never_reached(site: Site) -> bool:
     )
 
 
+def is_last_time(site: Site, loop: ast.AST) -> bool:
+    """Whether a loop is left after a place in it, by a ``return`` or ``break`` in a block around that: no next time."""
+    around = list(_path(site))
+    if loop not in around:
+        return False
+    inside = around[around.index(loop) :]
+    leaves = ast.Return if any(isinstance(each, ast.For | ast.While) for each in inside[1:]) else ast.Return | ast.Break
+    blocks = [block for outer in inside for block in blocks_of(outer) if not any(each is loop for each in block)]
+    return any(
+        isinstance(statement, leaves)
+        for block in blocks
+        for index, inner in enumerate(block)
+        if inner in inside
+        for statement in block[index:]
+    )
+
+
 def ancestors(site: Site) -> Iterator[ast.AST]:
     """The nodes around a place, innermost first: expressions, statements, definitions, and the module last."""
     statements = list(_path(site))
