@@ -33,7 +33,8 @@ Calls `set_epoch` at the start of the epoch, where the sampler and the epoch hav
 changes the order of the data, as it should.
 
 ## On real code
-742 public repositories: 63 findings in 22 of them, all true.
+742 public repositories: 63 findings in 22 of them, all true. In 322 others 6: 4 true, 1 false (nothing is trained in
+the loop, which is silent since) and 1 doubtful.
 """
 
 from __future__ import annotations

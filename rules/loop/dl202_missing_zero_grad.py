@@ -33,7 +33,8 @@ Unsafe because it changes training, as it should.
 
 ## On real code
 742 public repositories: 27 findings in 15 of them, all true: some clear once an epoch or before training, some never,
-and some are measurements of speed or memory.
+and some are measurements of speed or memory. In 322 others 7: 4 true, and 3 false in one loop that returns after its
+step, which is silent since.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ updates become larger, as they should.
 
 ## On real code
 742 public repositories: 14 findings in 7 of them, all true: the example of distributed minGPT, a recommender's trainer
-and several semi-supervised ones clip scaled gradients, and a trainer of speech unscales with another scaler.
+and several semi-supervised ones clip scaled gradients, and a trainer of speech unscales with another scaler. In 322
+others 8: 7 true, and 1 false, where several trainings have a scaler each, which is silent since.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ Writes `logsigmoid(x)` for `log(sigmoid(x))` in one expression. Unsafe because t
 infinite.
 
 ## On real code
-93 public repositories: no finding. In 127 others 1 finding, true.
+93 public repositories: no finding. In 127 others 1 finding, true. In 322 more 6: 2 true, and 4 false in one class that
+takes the sigmoid of a cosine, which is silent since.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ used in 14 of 982 others, 56 times; none of these says which scipy it runs with.
 true, 1 false (a pin in the text at the top of a script, which is read now) and 7 doubtful, six of them in scripts that
 fail before. With the names of 45 libraries and the settings of transformers and trl there are 21 more in 190
 repositories. Of 102 in 322 repositories 52 were true, 2 false (trainers that Unsloth makes) and 48 doubtful, most of
-them in programs that something else ends first; 15 of these are silent or questions since.
+them in programs that something else ends first; 15 of these are silent or questions since. As one finding for a
+project: 63 in 322 others, of which 54 were true, 8 doubtful (a pin that is not read, code that nobody runs) and 1 false
+(a name that matplotlib put back).
 """
 
 from __future__ import annotations

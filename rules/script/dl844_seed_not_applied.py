@@ -27,7 +27,8 @@ about nothing that is trained (a port, a name, a sample to look at); draws in wo
 with a seeding function of a library that is not known; what a file seeds that the script imports.
 
 ## On real code
-276 public repositories: 1 finding, true: the order of the training images, where torch alone is seeded.
+276 public repositories: 1 finding, true: the order of the training images, where torch alone is seeded. In 322 others
+4: 3 true, and 1 false, which an imported file seeds, and is silent since.
 """
 
 from __future__ import annotations
