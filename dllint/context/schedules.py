@@ -160,14 +160,15 @@ class Schedules(Optimizers, Paths, Sources):
         return any(isinstance(node, ast.Name) and node.id == name for value in returned for node in ast.walk(value))
 
     def _is_stepped_unseen(self, made: SchedulerCreated, steps: Sequence[SchedulerStep]) -> bool:
-        """Whether code of the program's files that was not followed steps what may be the scheduler, by its name."""
+        """Whether code that was not followed steps what may be the scheduler, by its name."""
         followed = {event.site.node for event in (*steps, *self.steps())}
         name = self.name_of(made.scheduler)
         for call in self.method_calls("step"):
             called = receiver_of(call.node).rpartition(".")[2]
             if call.node not in followed and (called == name or role_by_name(called) == "scheduler"):
                 return True
-        return False
+        kept = name.rpartition(".")[2] if made.frame.owner else ""  # by an object, which other files may have
+        return bool(kept) and self.project_mentions(rf"\.{re.escape(kept)}\.step\(", where="elsewhere")
 
 
 def _is_number(node: ast.expr) -> bool:
