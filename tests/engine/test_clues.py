@@ -14,8 +14,6 @@ from dllint.interp.source.project import Project
         ("print 'reading'", {"python 2"}),
         ("try:\n    x = 1\nexcept IOError, error:\n    pass", {"python 2"}),
         ("if not there:\n    raise IOError, 'no such file'", {"python 2"}),
-        ("if there:\n    x = 1\n\ty = 1", {"python 2"}),
-        ("if there:\n\tx = 1\n\ty = 1", set()),
         ("raise (IOError, 'no such file')", set()),
         ("name = raw_input('name: ')", {"python 2"}),
         ("def move(x):\n    return x.cuda(device, async=True)", {"python 3.6"}),

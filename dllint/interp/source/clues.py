@@ -25,7 +25,6 @@ MAY_BE_CLUE = AnyOf(
     ("async", r"\basync\s*="),
     (".data[0]", r"\.data\[0\]"),
     ("except ", r"except .*,.*:"),
-    ("\t", r"(?m)^ *\t"),
     ("raise ", r"(?m)^[ \t]*raise \w[\w.]*[ \t]*,"),
     (
         "tf.",

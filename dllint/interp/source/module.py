@@ -226,8 +226,7 @@ class SourceModule:
         error = self.parse_error
         if not isinstance(error, SyntaxError):
             return False
-        is_mixed = isinstance(error, TabError)  # tabs and spaces, which Python 2 takes for eight columns
-        return is_mixed or str(error.msg).startswith(_OF_PYTHON_2) or bool(_RAISES_TWO.match(error.text or ""))
+        return str(error.msg).startswith(_OF_PYTHON_2) or bool(_RAISES_TWO.match(error.text or ""))
 
     @cached_property
     def repeated_argument(self) -> tuple[str, int, int] | None:
