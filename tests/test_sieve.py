@@ -49,3 +49,54 @@ def test_sieve_changes_no_finding(root: Path) -> None:
     found = findings(root, sieve=True)
     assert found == findings(root, sieve=False)
     assert found or root != DEMO
+
+
+PIPELINE = """
+import random
+import torch
+
+class Questions:
+    def __init__(self, path):
+        self.path = path
+        self.meta = {}
+        self.words = ["<pad>", "<unk>"]
+        self.ids = {}
+        self.size = 0
+        self.depth = 3
+        self.rest = []
+        self.build()
+
+    def build(self):
+        self.meta["path"] = self.path
+        self.ids["<pad>"] = 0
+        self.ids["<unk>"] = 1
+        self.size = 2
+        self.depth = 4
+        self.rest.append(self.size)
+        self.rest.append(self.depth)
+        self.read()
+
+    def read(self):
+        lines = list(open(self.path))
+        random.shuffle(lines)
+        self.lines = lines
+        return lines
+
+torch.manual_seed(0)
+data = Questions("train.txt")
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data.lines:
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+def test_methods_are_followed_to_what_they_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PIPELINE)
+    rules = [rule for rule in load_rules() if rule.code == "DL844"]
+    alone = Engine(load_facts(), rules, Settings(root=tmp_path, enabled=frozenset(["DL844"])))
+    project = Project(tmp_path)
+    found = in_deep_thread(lambda: alone.analyse(project.load(tmp_path / "train.py"), project).findings, lambda _: None)
+    assert [(finding.code, finding.location.line) for finding in found] == [("DL844", 28)]

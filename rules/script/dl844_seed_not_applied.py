@@ -67,6 +67,7 @@ _LETTERS = frozenset(
     f"string.{name}"
     for name in ("ascii_letters", "ascii_lowercase", "ascii_uppercase", "digits", "hexdigits", "printable")
 )
+_DRAWING = tuple(sorted({name.rpartition(".")[2] for name in (*_DRAWS, *_NUMBERS)}))
 _SEEDING = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed")
 
 
@@ -120,7 +121,7 @@ class SeedNotApplied(Rule):
     name = "seed-not-applied"
     category = "correctness"
     severity = "warning"
-    triggers = (_SEEDING, ("torch",))
+    triggers = (_SEEDING, ("torch", "step", *_DRAWING))  # also what draws and what trains is to be followed
     of_files = True
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html",)
     excuses = (seeded_out_of_sight, seeded_by_an_import, makes_a_name, has_little_effect)

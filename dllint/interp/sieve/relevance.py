@@ -8,7 +8,7 @@ not count for those who merely build them, unless they compute losses; they are 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -196,10 +196,8 @@ class Relevance:
         words = self._graph.words(module, node).difference([parameter.arg for parameter in parameters])
         if self._graph.own(module, node) & self._effects:
             return True
-        members = function.owner.members if function.owner is not None else {}
-        for word in words & members.keys():
-            if members[word] is not node and self._graph.own(module, members[word]) & self._effects:
-                return True
+        if function.owner is not None and self._names_effects(module, node, function.owner.members):
+            return True
         if any(self._graph.closure(module, word) & self._effects for word in words & module.bindings.names.keys()):
             return True
         for statement, name in self._graph.imports_in(module, node):
@@ -209,6 +207,17 @@ class Relevance:
             if reached & self._effects:
                 return True
         return function.owner is not None and self._inherits_effects(function.owner, words)
+
+    def _names_effects(self, module: SourceModule, method: ast.stmt, members: Mapping[str, ast.stmt]) -> bool:
+        """Whether a method names another one of its class that does something, or one that leads to such a one."""
+        pending = [method]
+        for each in pending:  # which grows meanwhile
+            named = [members[word] for word in self._graph.words(module, each) & members.keys()]
+            found = [member for member in named if member not in pending]
+            if any(self._graph.own(module, member) & self._effects for member in found):
+                return True
+            pending += found
+        return False
 
     def _inherits_effects(self, cls: Class, words: frozenset[str]) -> bool:
         """Whether a method with these words may call one that its class inherits and that does something."""
