@@ -132,8 +132,8 @@ class Releases(Sources):
         """What a claim about a version of a package and later ones assumes; with ``name``, that this is gone from them.
 
         That is such a version, where the project gives no bound of any, and that somebody has run the code since, where
-        it came out long ago; and where code that runs uses what an earlier
-        release of that package has taken away, or of the one that it needs, that somebody mends this.
+        it came out long ago; and where code that runs uses what an earlier release of that package has taken away, or
+        of the one that it needs, that somebody mends this.
         """
         found = []
         if package not in self.versions and package not in self._limits_told:

@@ -34,8 +34,8 @@ Weights that are saved for use rather than for resuming (nothing loads them befo
 save the optimizer anywhere else (in another file, as a whole object, by `accelerator.save_state`), optimizers without
 memory, and loops that a framework runs; a phase that is over, such as a pretraining, where what goes on from it has an
 optimizer of its own. Where a help text or a message of the script says that the optimizer starts again, it is a
-question. A dict of a model's state and an epoch that nothing is seen to resume from is
-reported only when the rule is selected by name.
+question. A dict of a model's state and an epoch that nothing is seen to resume from is reported only when the rule is
+selected by name.
 
 ## Fix (unsafe)
 Adds the optimizer's state to the dict, where both are named in one place. Unsafe because what loads the checkpoint has

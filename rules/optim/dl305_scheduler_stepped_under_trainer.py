@@ -80,7 +80,7 @@ def is_unknown_to_framework(event: SchedulerStep, ctx: Context) -> bool:
     return not _is_kept_by_maker(event, ctx) and not any(name.endswith("lr_schedulers") for name in names)
 
 
-def counts_batches(event: SchedulerStep, ctx: Context) -> bool:
+def is_sized_in_batches(event: SchedulerStep, ctx: Context) -> bool:
     """it steps in each batch of a schedule that counts batches, to which Lightning adds one step in each epoch"""
     frame = next((each for each in event.frame.stack() if each.function in _OF_BATCHES), None)
     maker = ctx.member(frame.receiver, "configure_optimizers") if frame is not None and frame.receiver else None
@@ -109,7 +109,7 @@ class SchedulerSteppedUnderTrainer(Rule):
         "https://lightning.ai/docs/pytorch/stable/common/optimization.html",
     )
 
-    excuses = (is_optimized_by_hand, is_unknown_to_framework, counts_batches)
+    excuses = (is_optimized_by_hand, is_unknown_to_framework, is_sized_in_batches)
 
     def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
         framework = ctx.framework(event)

@@ -26,7 +26,7 @@ misspelling that would only switch off what is off anyway (`torch.zeros(n).requi
 reported only when the rule is selected by name; so is a new layer of torch's that is switched on. A module that is
 switched on is a question where no code of the project freezes anything. A misspelling is a question where it would have
 gradients computed for an input, and no code reads any, or freeze a model that was put into evaluation mode in a script
-that trains nothing. What is switched off and on again with no backward pass between.
+that trains nothing. Nothing is said of what is switched off and on again with no backward pass between.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.

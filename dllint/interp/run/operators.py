@@ -33,6 +33,7 @@ _OPERATORS: dict[type[ast.AST], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.RShift: (">>", operator.rshift),
 }
 
+_ASKS_WHETHER_SAME = ast.Is | ast.IsNot | ast.Eq | ast.NotEq | ast.In | ast.NotIn
 _DEVICES = frozenset(("torch.device", "torch.accelerator.current_accelerator", "torch.get_default_device"))
 
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -101,9 +102,6 @@ def _fold(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: An
         return function(left, right)
     except (ArithmeticError, TypeError, ValueError):
         return None
-
-
-_ASKS_WHETHER_SAME = ast.Is | ast.IsNot | ast.Eq | ast.NotEq | ast.In | ast.NotIn
 
 
 def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:

@@ -30,6 +30,17 @@ _METHODS = frozenset(("staticmethod", "classmethod"))
 _ROOTS = ("object", "abc.ABC")
 _PLAIN = (*_ROOTS, "torch.nn.", "torch.optim.", "torch.utils.data.", "lightning.", "pytorch_lightning.",
           "transformers.Trainer", "transformers.Seq2SeqTrainer")  # fmt: skip
+_NEED_GROUP = {  # of processes, with the arguments that tell what is asked of it otherwise
+    "torch.utils.data.DistributedSampler": ((1, "num_replicas"), (2, "rank")),
+    "torch.nn.parallel.DistributedDataParallel": ((5, "process_group"), (None, "device_mesh")),
+}
+_STARTS_GROUP = "init_process_group"
+_STARTS_GROUP_ITSELF = re.compile(  # or is code that the project does not have
+    r"(?i)init\w*_(?:dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_(?:dist|ddp"
+    r"|parallel)|dist\w*\.(?:init(?!_process_group)|setup|launch)|accelerat|PartialState|horovod|\bhvd\b|deepspeed"
+    r"|lightning|\bfabric|ignite|idist|torch_xla|catalyst|mmengine|mmcv|detectron2|fairseq|colossalai|megatron|fastai"
+    r"|TrainingArguments|init_device_mesh|\bexec\(|import_module|\binstantiate\b|composer|\bray\b|sagemaker"
+)
 
 
 def refusal(
@@ -76,19 +87,6 @@ def lacks_process_group(machine: Machine, name: str, arguments: Arguments) -> bo
     if machine.has_process_group is None:
         machine.has_process_group = not is_of_project(machine, machine.main) or _may_start_group(machine)
     return not machine.has_process_group
-
-
-_NEED_GROUP = {  # with the arguments that tell what is asked of it otherwise
-    "torch.utils.data.DistributedSampler": ((1, "num_replicas"), (2, "rank")),
-    "torch.nn.parallel.DistributedDataParallel": ((5, "process_group"), (None, "device_mesh")),
-}
-_STARTS_GROUP = "init_process_group"
-_STARTS_GROUP_ITSELF = re.compile(  # or is code that the project does not have
-    r"(?i)init\w*_(?:dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_(?:dist|ddp"
-    r"|parallel)|dist\w*\.(?:init(?!_process_group)|setup|launch)|accelerat|PartialState|horovod|\bhvd\b|deepspeed"
-    r"|lightning|\bfabric|ignite|idist|torch_xla|catalyst|mmengine|mmcv|detectron2|fairseq|colossalai|megatron|fastai"
-    r"|TrainingArguments|init_device_mesh|\bexec\(|import_module|\binstantiate\b|composer|\bray\b|sagemaker"
-)
 
 
 def _may_start_group(machine: Machine) -> bool:

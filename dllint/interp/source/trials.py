@@ -15,24 +15,9 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
 
 _LIBRARIES = frozenset(
-    (
-        "torch",
-        "nn",
-        "F",
-        "np",
-        "numpy",
-        "math",
-        "librosa",
-        "time",
-        "torchinfo",
-        "torchsummary",
-        "thop",
-        "pprint",
-        "triton",
-        "timeit",
-        "warnings",
-    )
-)
+    ("torch", "nn", "F", "np", "numpy", "math", "librosa", "time", "torchinfo", "torchsummary", "thop", "pprint",
+     "triton", "timeit", "warnings")
+)  # fmt: skip
 _FILES = frozenset(("save", "load", "savez", "savetxt", "loadtxt", "genfromtxt", "write_wav"))
 _LOOKS = frozenset(
     ("size", "shape", "dim", "numel", "nelement", "element_size", "parameters", "named_parameters", "buffers",
