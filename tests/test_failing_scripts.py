@@ -84,8 +84,14 @@ if __name__ == "__main__":
 
 def tier_in_training(inside: str = "pass", after: str = "pass", last: str = "pass") -> str:
     """How sure it is that a loss gets probabilities."""
+    return tier_with(TRAINING, inside=inside, after=after, last=last)
+
+
+def tier_with(code: str, **texts: str) -> str:
+    """How sure DL101 is in a script, in which texts are put where their names stand in braces."""
     rules = Setup([rule for rule in load_rules() if rule.code == "DL101"])
-    code = TRAINING.replace("{inside}", inside).replace("{after}", after).replace("{last}", last)
+    for name, text in texts.items():
+        code = code.replace(f"{{{name}}}", text)
     (linted,) = lint({"main.py": code, "README.md": "# Nets"}, rules)
     (finding,) = linted.findings
     return str(finding.confidence)
@@ -144,14 +150,7 @@ if __name__ == "__main__":
 
 def tier_in_mode(inside: str = "pass", after: str = "pass", then: str = "pass", forward: str = "pass") -> str:
     """How sure it is that a loss gets probabilities, in one of the modes of a script."""
-    rules = Setup([rule for rule in load_rules() if rule.code == "DL101"])
-    texts = {"inside": inside, "after": after, "then": then, "forward": forward}
-    code = MODES
-    for name, text in texts.items():
-        code = code.replace(f"{{{name}}}", text)
-    (linted,) = lint({"main.py": code, "README.md": "# Nets"}, rules)
-    (finding,) = linted.findings
-    return str(finding.confidence)
+    return tier_with(MODES, inside=inside, after=after, then=then, forward=forward)
 
 
 def test_a_mode_that_fails() -> None:
