@@ -49,7 +49,7 @@ class MissingOption(Rule):
     name = "missing-option"
     category = "correctness"
     severity = "error"
-    triggers = (("parse_args",), ("torch", "transformers", "lightning", "pytorch_lightning"))
+    triggers = (("parse_args", "parse_known_args"), ("torch", "transformers", "lightning", "pytorch_lightning"))
     of_files = True
     references = ("https://docs.python.org/3/library/argparse.html#the-namespace-object",)
     excuses = (is_expected,)

@@ -118,7 +118,7 @@ def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceMod
         modules: the files of the program.
     """
     sets = re.compile(
-        rf"\b(setattr|SimpleNamespace|exec)\s*\(|__dict__|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
+        r"\b(setattr|SimpleNamespace|exec)\s*\((?!\s*self\b)|__dict__|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
         rf"|(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
     )
     if any(module.contains_in_code(sets) for module in modules):
