@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.context.option_effects import OptionEffects
+from dllint.context.option_uses import OptionUses
 from dllint.events import LibraryCall
 from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import SourceModule
@@ -88,7 +88,7 @@ _SAYING = re.compile(r"descri(?:be|ption)|comment|\bnotes?\b|remark|message", re
 _KEEPING = re.compile(r"(?i)dump|save|init|write|log(?!ging)|config|record|hparams|hyperparams")
 
 
-class Leftovers(OptionEffects):
+class Leftovers(OptionUses):
     """What options may be about, where nothing reads them."""
 
     def assumed_meant(self, event: LibraryCall, name: str) -> Assumptions:
