@@ -71,6 +71,7 @@ from dllint.events import (
     StateSaved,
     StateTaken,
     TransformsComposed,
+    UnpackingRefused,
     ZeroGrad,
 )
 from dllint.findings import Edit, Finding, Fix
@@ -260,6 +261,7 @@ __all__ = [
     "TransformCall",
     "TransformStep",
     "TransformsComposed",
+    "UnpackingRefused",
     "Unstepped",
     "Untrained",
     "Value",

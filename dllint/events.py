@@ -321,6 +321,15 @@ class CallRefused(Event):
 
 
 @dataclass(slots=True, eq=False)
+class UnpackingRefused(Event, Generic[V]):
+    """Python refuses to unpack a ``value`` into ``count`` variables: it has one of some numbers of ``parts``."""
+
+    value: V
+    count: int
+    parts: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
 class OptionMissing(Event):
     """Code reads an option ``name`` of a command line, which the parser asked at ``parsed`` does not have."""
 

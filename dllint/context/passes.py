@@ -10,10 +10,12 @@ from dllint.events import Backward, Event, LibraryCall, LoaderCreated, ModelForw
 from dllint.flow import Structure
 from dllint.interp.run.classes import role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
+from dllint.interp.run.library import bound
 from dllint.interp.run.machine import Machine
 from dllint.structure import Loop, Program, walk
 from dllint.values import Const, Instance, Items, Setting, Symbol, Value
 
+_LOADER = "torch.utils.data.DataLoader"
 _MAX_SOURCES = 120
 _NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))
 _NOT_ITERATED = _NUMBERS | {"element", "item", "attribute", "slice"}
@@ -112,12 +114,12 @@ class Passes:
 
     def batch_size(self, loader: Value) -> int | None:
         """How many samples the batches of a loader have, at least by default; ``None`` where that is not known."""
-        made = next((event for event in self.loaders if event.loader is loader), None)
-        if made is None:
+        options = self._options_of(loader)
+        if options is None:
             return None
-        given = made.options.get("batch_size", Const(1))
-        if "batch_sampler" in made.options:
-            sampler = made.options["batch_sampler"]
+        given = options.get("batch_size", Const(1))
+        if "batch_sampler" in options:
+            sampler = options["batch_sampler"]
             is_plain = isinstance(sampler, Instance) and sampler.library_name == "torch.utils.data.BatchSampler"
             held = sampler.arguments.get(1, "batch_size") if isinstance(sampler, Instance) and is_plain else None
             if held is None:
@@ -125,6 +127,14 @@ class Passes:
             given = held
         given = given.default if isinstance(given, Setting) else given
         return given.value if isinstance(given, Const) and isinstance(given.value, int) else None
+
+    def _options_of(self, loader: Value) -> dict[str, Value] | None:
+        """The arguments of a loader by their names; where another part of the file makes it, nothing tells but it."""
+        made = next((event for event in self.loaders if event.loader is loader), None)
+        if made is not None:
+            return made.options
+        is_plain = isinstance(loader, Instance) and loader.library_name == _LOADER and loader.arguments.exact
+        return bound(self._machine, _LOADER, loader.arguments) if isinstance(loader, Instance) and is_plain else None
 
     def is_read(self, loader: Value) -> bool:
         """Whether somebody takes batches from a loader, or it is handed to something that may.

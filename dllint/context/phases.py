@@ -75,8 +75,10 @@ class Phases(Precisions, Loops, Uses):
     def has_batches_of_one(self, event: Event) -> bool:
         """Whether an event belongs to batches of one sample, at least by default: nothing in them has to be padded."""
         around = self.loops_around(event)
-        loaders = next((one.loaders for loop in around for one in self.data.passes if one.loop is loop), ())
-        return bool(loaders) and all(self.data.batch_size(loader) == 1 for loader in loaders)
+        known = next((one.loaders for loop in around for one in self.data.passes if one.loop is loop), ())
+        loaders = known or [loop.iterable for loop in around[:1]]  # which another part of the file makes
+        sizes = [self.data.batch_size(loader) for loader in loaders if loader is not None]
+        return bool(sizes) and all(size == 1 for size in sizes)
 
     def is_scored(self, loader: Value) -> bool:
         """Whether a loss or a metric is computed from the batches of a loader, here or by a framework that gets it."""

@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
-from dllint.events import CallRefused, Event, ModelForward, OptimizerStep, OptionMissing
+from dllint.events import CallRefused, Event, ModelForward, OptimizerStep, OptionMissing, UnpackingRefused
 from dllint.interp.ask.failing_models import failure_in_model
 from dllint.interp.run.failures import Failure, fails_in_training, failure_after, origin_of
 from dllint.interp.source.bindings import Definition
@@ -278,10 +278,10 @@ class Running(Assuming, SwitchedOff):
         """
         is_there = failure.site.module is site.module and failure.site.line == site.line
         is_failure = is_there and not isinstance(event, ModelForward)  # what it gives is lost
-        told = (*self.all_of(OptionMissing), *self.all_of(CallRefused))
+        told = (*self.all_of(OptionMissing), *self.all_of(CallRefused), *self.all_of(UnpackingRefused))
         is_failure = is_failure or any(each.site.node is site.node for each in told)
         events, origin = tuple(walk(failure.body)), origin_of(failure.body) or failure.site
-        refused = (each for each in events if isinstance(each, CallRefused))
+        refused = (each for each in events if isinstance(each, CallRefused | UnpackingRefused))
         is_reported = any(each.site.line == origin.line for each in refused) and not self.assumed_run()
         has_trained = any(isinstance(each, OptimizerStep) for each in events)
         return is_failure or is_reported or (has_trained and not failure.in_training)

@@ -28,6 +28,7 @@ _CONTAINERS = frozenset(
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
 _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
+_LOOKED_UP = re.compile(r"\b(getattr|(named_)?(children|modules)|_modules|__dict__|apply|vars)\b")
 _NORMS = re.compile(r"BatchNorm|batch_norm")
 _ARITHMETIC = frozenset(("-", "/", "//", "%", "**"))  # lists of layers are added and multiplied
 _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
@@ -191,6 +192,8 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitiv
     code = "\n".join(_code_of(ancestor) for ancestor in cls.lineage)
     answers = [Sensitivity.UNKNOWN if has_unknown_base(cls) else Sensitivity.NONE, _if(asks_for_mode(value, cls))]
     for name, attribute in value.attributes.items():
+        if _is_never_read(attribute, name, code):
+            continue
         is_called = f"self.{name}(" in code
         for guards, option in alternatives(attribute):
             if isinstance(option, Items | Table) or role_of(search.machine, option) in ("module", "wrapper"):
@@ -206,6 +209,15 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitiv
         return Sensitivity.BUILT
     words = _NORMS if drops_nothing(value, cls) else _WORDS
     return Sensitivity.WORDS if words.search(_RATE_OF_ZERO.sub("", code)) else whole
+
+
+def _is_never_read(attribute: Value, name: str, code: str) -> bool:
+    """Whether a class makes a layer of a library and has nothing else to do with it, nor with all of its parts."""
+    if not isinstance(attribute, Instance) or isinstance(attribute.cls, Class) or _LOOKED_UP.search(code):
+        return False
+    if attribute.library_name in _CONTAINERS:
+        return False
+    return len(re.findall(rf"\b{name}\b", code)) == len(re.findall(rf"\bself\.{name}\s*=[^=]", code)) == 1
 
 
 def _is_left_out(search: _Search, value: Instance, cls: Class, name: str) -> bool:

@@ -6,17 +6,21 @@ import ast
 from typing import TYPE_CHECKING
 
 from dllint.choices import alternatives, give_hint
-from dllint.events import AttributeAssigned, ParametersUpdated, ZeroGrad
+from dllint.events import AttributeAssigned, ParametersUpdated, UnpackingRefused, ZeroGrad
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.samples import parts_of_call, parts_of_sample
+from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
 from dllint.values import Const, Items, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
+
+
+_HANDING_ON = frozenset(("staticmethod", "classmethod", "property", "no_grad", "enable_grad", "inference_mode"))
 
 
 def assign(machine: Machine, target: ast.expr, value: Value, scope: Scope) -> None:
@@ -65,7 +69,9 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
     site = Site(scope.module, target)
     starred = next((i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)), None)
     if starred is None:
-        if machine.block is not None and _cannot_be_unpacked(machine, value, len(target.elts)):
+        parts = _other_parts(machine, value, len(target.elts)) if machine.block is not None else []
+        if parts:
+            machine.emit(UnpackingRefused(site, value, len(target.elts), tuple(sorted(parts))))
             raise CallError(site)
         for element, part in zip(target.elts, containers.unpack(machine, value, len(target.elts), site), strict=True):
             assign(machine, element, part, scope)
@@ -80,17 +86,24 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
             assign(machine, element, containers.get_slice(machine, value, rest, site), scope)
 
 
-def _cannot_be_unpacked(machine: Machine, value: Value, count: int) -> bool:
-    """Whether a value, or each that it may be, has certainly more or fewer parts than there are variables."""
-    return all(_has_others(machine, option, count) for _, option in alternatives(value))
+def _other_parts(machine: Machine, value: Value, count: int) -> set[int]:
+    """The numbers of parts that a value has, or each that it may be, if they certainly differ from some number."""
+    known = [_parts(machine, option) for _, option in alternatives(value)]
+    return set().union(*known) if all(parts and count not in parts for parts in known) else set()
 
 
-def _has_others(machine: Machine, value: Value, count: int) -> bool:
-    """Whether a value is a tuple that is written out, a sample or what a call gave, with more or fewer parts."""
+def _parts(machine: Machine, value: Value) -> set[int]:
+    """The numbers of parts that a tuple has which is written out, a sample, or what a call gave."""
     if isinstance(value, Symbol):
-        parts = parts_of_sample(machine, value) or parts_of_call(machine, value)
-        return bool(parts) and count not in parts
-    if not isinstance(value, Items) or value.kind != "tuple" or not value.exact or len(value.items) == count:
-        return False
-    is_written = value.site is not None and isinstance(value.site.node, ast.Tuple)
-    return is_written and not containers.is_conditional(value)
+        return parts_of_sample(machine, value) or parts_of_call(machine, value)
+    if not isinstance(value, Items) or value.kind != "tuple" or not value.exact:
+        return set()
+    is_written = value.site is not None and isinstance(value.site.node, ast.Tuple) and not _is_handed_on(value.site)
+    return {len(value.items)} if is_written and not containers.is_conditional(value) else set()
+
+
+def _is_handed_on(made: Site) -> bool:
+    """Whether a tuple is of a function with a decorator, which may make something else of what it returns."""
+    around = enclosing_definition(made)
+    decorators = getattr(around, "decorator_list", ())
+    return any(text_of(each).rpartition(".")[2].partition("(")[0] not in _HANDING_ON for each in decorators)
