@@ -86,7 +86,11 @@ class UnpacksAnotherNumber(Rule):
             else (Assumption("effect", _IN_ORDER),),
             effect="Python raises a ValueError here, and the run ends",
             help="take as many values as are returned, or return as many as are taken",
-            trace=[*ctx.calls_to(event), *_put_together(event), (event.site, f"is unpacked into {event.count} variables")],
+            trace=[
+                *ctx.calls_to(event),
+                *_put_together(event),
+                (event.site, f"is unpacked into {event.count} variables"),
+            ],
         )
 
 
