@@ -32,13 +32,14 @@ class _Matter(NamedTuple):
 _FRAMEWORKS = r"torch|torchvision|tensorflow|keras|jax|flax|paddle|mxnet|lightning|pytorch_lightning|transformers"
 _OTHER_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.system\b|(?<![.\w])(?:exec|eval)\(|\bpopen\b")  # told the options
 _OF_TRAINING = frozenset(
-    ("lr", "learning", "momentum", "decay", "wd", "epochs", "nepoch", "optimizer", "optim", "scheduler",
-     "warmup", "patience", "dropout", "betas", "beta1", "beta2", "accumulation", "accum", "milestones")
+    ("lr", "learning", "training", "momentum", "decay", "wd", "epoch", "epochs", "nepoch", "optimizer", "optim",
+     "scheduler", "warmup", "patience", "dropout", "betas", "beta1", "beta2", "accumulation", "accum", "milestones")
 )  # fmt: skip
 _TRAINING = _Matter(
     _OF_TRAINING,
     re.compile(
-        r"learning rate|weight decay|momentum|epochs? to train|early stop|(?:continue|resume|multi-scale) training",
+        r"learning rate|weight decay|momentum|epochs? to train|early stop|(?:continue|resume|multi-scale) training"
+        r"|during training|training epochs?",
         re.IGNORECASE,
     ),
     re.compile(r"backward|step|fit|fit_\w+|.*trainer.*|train.*|optimi[sz]e|minimize|GradientTape", re.IGNORECASE),

@@ -96,6 +96,14 @@ def has_its_rate_from_the_caller(event: Event, method: Frame, rate: Value | None
     return bool(callers)
 
 
+def has_its_rate_set_by_others(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
+    """the rate is an attribute that other code sets: `model.head.dropout = 0` before the evaluation"""
+    told = _rate_told(event.site.node, event)
+    if not isinstance(told, ast.Attribute) or not isinstance(told.value, ast.Name):
+        return False
+    return ctx.project_mentions(rf"(?<!\bself)\.{told.attr}\s*=(?!=)")
+
+
 def _rate_told(node: ast.AST, event: Event) -> ast.expr | None:
     """The expression for the rate in the call of a function, or in that which makes a layer."""
     if not isinstance(node, ast.Call):
@@ -220,6 +228,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         is_off_by_default,
         drops_nothing,
         has_its_rate_from_the_caller,
+        has_its_rate_set_by_others,
         happens_in_training_only,
         happens_once,
         is_random_by_design,

@@ -59,6 +59,8 @@ from dllint.api import Context, Event, Finding, LibraryCall, Loop, Phase, Progra
 
 _CALLBACKS = {"ModelCheckpoint": 2, "EarlyStopping": 0}  # the position of `monitor`
 
+_OTHERWISE = frozenset(("model", "train_dataloaders", "train_dataloader", "ckpt_path"))  # what `fit` gets besides
+
 # ------------------------------------------------------------------------------------------------- excuses
 
 
@@ -95,7 +97,7 @@ class BestByTrainingMetric(Rule):
         metric = _monitored(event, ctx)
         if metric is None or ctx.phase_of_name(metric) != "training" or not ctx.is_used(event.result):
             return
-        if not any(ctx.trees("validation_step")):
+        if not any(ctx.trees("validation_step")) or not _gets_validation_data(ctx):
             return
         others = [_monitored(each, ctx) for each in ctx.all_of(LibraryCall)]
         if any(other is not None and ctx.phase_of_name(other) != "training" for other in others):
@@ -120,6 +122,13 @@ class BestByTrainingMetric(Rule):
             help="compare a metric of the validation",
             trace=[(score, "what is best is decided here"), (event.site, "this state is kept")],
         )
+
+
+def _gets_validation_data(ctx: Context) -> bool:
+    """Whether something is validated: `fit` gets data for it, or code has them for a trainer that asks."""
+    fits = [site.node for site in ctx.method_calls("fit") if isinstance(site.node, ast.Call)]
+    given = any(len(call.args) > 2 or any(each.arg not in _OTHERWISE for each in call.keywords) for call in fits)
+    return given or not fits or any(ctx.trees("val_dataloader"))
 
 
 def _monitored(event: LibraryCall, ctx: Context) -> str | None:
