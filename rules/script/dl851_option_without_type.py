@@ -33,8 +33,8 @@ Adds the type of the default: command lines without the option go on as they did
 
 ## On real code
 1,032 public repositories, of which 44 have such an option: 19 findings in 13 of them, 18 true; one, in the example of a
-library that is kept beside the project, was doubtful. In 184 others, read by people who had seen none of it, 6 findings,
-all true.
+library that is kept beside the project, was doubtful. In 184 others, read by people who had seen none of it, 6
+findings, all true.
 """
 
 from __future__ import annotations

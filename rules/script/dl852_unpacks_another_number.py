@@ -36,8 +36,8 @@ out, while they run others.
 
 ## On real code
 184 public repositories: 4 findings in the scripts of 4 of them, all true, and two questions: a score that the
-validation gives no more, a model that is to give three maps, a hard example that is no longer returned. In 92 others one
-finding, doubtful: a trial below the main guard of a file that another one has replaced.
+validation gives no more, a model that is to give three maps, a hard example that is no longer returned. In 92 others
+one finding, doubtful: a trial below the main guard of a file that another one has replaced.
 """
 
 from __future__ import annotations
