@@ -36,6 +36,7 @@ class Judged:
     confirmed: str  # from where on the run confirms it
     threshold: str  # the same in full, and what refutes it
     said: str = ""  # the words for what was seen, with its numbers in braces; empty where the probe finds them itself
+    said_refuted: str = ""  # all words where the run refutes it, if they are others
     unreached: str = ""  # why a finding was not reached; empty where no finding can be about it
     speaks: str = ""  # ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers
     line: bool = False  # what is seen elsewhere in the same function says nothing about it
@@ -65,7 +66,10 @@ def declare(judgement: Judgement) -> Judgement:
     known = judged().get(judgement.rule)
     if known is not None:
         numbers = {"calls": 0, "wrong": 0, "what": "", "looks": judgement.events, **judgement.statistics}
-        judgement.message = _Words().vformat(known.said, (), numbers) + judgement.message
+        if judgement.verdict == "REFUTED" and known.said_refuted:
+            judgement.message = _Words().vformat(known.said_refuted, (), numbers)
+        else:
+            judgement.message = _Words().vformat(known.said, (), numbers) + judgement.message
         judgement.threshold = known.threshold
         judgement.voice = cast(Voice, known.speaks) if judgement.voice == "declared" else judgement.voice
     return judgement

@@ -66,6 +66,16 @@ def vars_of(value: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def unwrapped(module: Any) -> Any:
+    """A model without the wrapper that DistributedDataParallel and its like put around it."""
+    return getattr(module, "module", module)
+
+
+def config_of(module: Any) -> Any:
+    """The configuration that a model of a library keeps; None where it has none."""
+    return getattr(unwrapped(module), "config", None)
+
+
 def objects(classes: re.Pattern[str], attributes: tuple[str, ...]) -> list[Any]:
     """All that exists of classes whose name matches, and that keeps one of these attributes.
 

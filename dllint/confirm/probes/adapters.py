@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import nn
 
+from dllint.confirm.inside.parts import unwrapped
 from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
 from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
@@ -38,7 +39,7 @@ class Adapters(ObjectProbe[_Adapted]):
             self.of(event.model, stack_of(event))
 
     def describe(self, thing: Any, *place: Stack) -> _Adapted | None:
-        inner = getattr(thing, "module", thing)
+        inner = unwrapped(thing)
         configs = getattr(inner, "peft_config", None)
         if not isinstance(configs, dict) or not configs:
             return None
@@ -55,7 +56,7 @@ class Adapters(ObjectProbe[_Adapted]):
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         for module, adapted in self.due():
-            inner = getattr(module, "module", module)
+            inner = unwrapped(module)
             held = {id(p) for p in parameters_of(event.optimizer) if p.grad is not None}
             trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]
             adapted.looks += bool(trained)

@@ -45,9 +45,19 @@ class Samples:
         self.wrong += is_wrong
 
     @property
+    def rule(self) -> str:
+        """The code that the place begins with, where several are judged at the same lines."""
+        return str(self.place[0])
+
+    @property
     def unanimous(self) -> Verdict:
         """The verdict where all of enough looks have to agree."""
         return decided(self.wrong == self.looks >= ENOUGH, not self.wrong and self.looks >= ENOUGH)
+
+    @property
+    def repeated(self) -> Verdict:
+        """The verdict where it has to happen often enough, and a single time does not refute."""
+        return decided(self.wrong >= ENOUGH, not self.wrong)
 
     def numbers(self) -> dict[str, Any]:
         """What was counted, measured and named, for the words of the judgement, and for those who want to see it."""

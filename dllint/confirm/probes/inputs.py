@@ -1,24 +1,31 @@
-"""DL503, DL504: ranges and channels of what models are given. Looks at the inputs of models that are trained."""
+"""Ranges and channels of what models are given (DL503, DL504, DL510). Looks at the inputs of models that are trained,
+and knows those that a library loaded weights into, which were trained on normalized images."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from weakref import WeakSet
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import some
+from dllint.confirm.inside.stacks import frames
 from dllint.confirm.pictures import histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.events import ModelForward, Stack, StateRestored, stack_of
 
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
 _NORMALISED, _DARK = -3.0, -1.5  # below what black becomes, and above what it and all close to it become
+_BRIGHT = 0.2  # mean of images that are not normalized
 _FEW = 8  # columns of what are indices of something
 _ELEMENTS = 16  # from which a range says something
 _VALUES = 4096  # that the histogram is made of
+_LIBRARIES = ("torchvision.models", "timm.")
+_FRAMES = 17  # between the library and what loads
+_NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "norm_mean", "image_mean", "pixel_mean")
 
 
 @dataclass(slots=True, eq=False)
@@ -34,10 +41,20 @@ class _Inputs(Samples):
     values: Tensor | None = None
     masks: int = 0  # calls in which it was -inf somewhere, and 0 elsewhere
     are_indices: bool = True  # whole numbers, of a few columns
+    pretrained: int = 0  # calls with images of a model with weights of a library
+    bright: int = 0  # those of them in which the images were from 0 to 1
 
 
 class Inputs(PlaceProbe[_Inputs]):
     at_first = 5
+
+    def begin(self) -> None:
+        self._loaded: WeakSet[nn.Module] = WeakSet()
+
+    def on_state_restored(self, event: StateRestored) -> None:
+        names = (str(frame.f_globals.get("__name__", "")) for frame in islice(frames(), _FRAMES))
+        if isinstance(event.target, nn.Module) and any(name.startswith(_LIBRARIES) for name in names):
+            self._loaded.add(event.target)
 
     def on_model_forward(self, event: ModelForward) -> None:
         first = next((value for value in event.arguments.all() if isinstance(value, Tensor)), None)
@@ -45,9 +62,15 @@ class Inputs(PlaceProbe[_Inputs]):
             seen = self.sample(stack_of(event))
             if seen is not None:
                 seen.shape = seen.shape or list(first.shape)
-                self._look(seen, first.detach().float())
+                self._look(seen, first.detach().float(), bool(self._loaded) and self._is_pretrained(event.model))
 
-    def _look(self, seen: _Inputs, values: Tensor) -> None:
+    def _is_pretrained(self, module: nn.Module) -> bool:
+        """Whether a model is or has one that was loaded, and does not normalize by itself."""
+        parts = list(module.modules())
+        normalizes = any(hasattr(part, name) for part in parts[:2] for name in _NORMALISING)
+        return not normalizes and any(part in self._loaded for part in parts)
+
+    def _look(self, seen: _Inputs, values: Tensor, is_pretrained: bool) -> None:
         """Take in a tensor. Reads from the device once."""
         seen.count()
         finite = torch.nan_to_num(values, 0.0, 0.0, 0.0)
@@ -65,6 +88,9 @@ class Inputs(PlaceProbe[_Inputs]):
         seen.highs.append(high_)
         seen.means.append(mean)
         seen.broken.append(not_finite)
+        if is_pretrained and len(seen.shape) == 4 and seen.shape[1] == 3:
+            seen.pretrained += 1
+            seen.bright += low_ >= 0 and high_ <= 1 and mean > _BRIGHT
         seen.masks += bool(masking)
         seen.are_indices = seen.are_indices and bool(whole) and values.shape[-1] <= _FEW
         half = len(channels) // 2
@@ -84,6 +110,9 @@ class Inputs(PlaceProbe[_Inputs]):
             is_enough = seen.looks >= ENOUGH
             verdict = decided(is_wrong and (is_enough or rule == "input-not-finite"), is_enough)
             yield self.judgement(rule, seen, verdict, f"the input of shape {seen.shape} {told}", **channels)
+        if seen.pretrained:
+            numbers = Samples((), seen.stacks, seen.first, seen.last, looks=seen.pretrained, wrong=seen.bright)
+            yield self.judgement("DL510", numbers, numbers.unanimous, low=min(seen.lows), high=max(seen.highs))
 
 
 def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, str]]:
@@ -109,8 +138,8 @@ def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, str]]:
         yield "input-range", large or small, unscaled if large else twice if small else span
 
 
-def _is_input(value: Any) -> bool:
-    is_dense = isinstance(value, Tensor) and value.layout == torch.strided and value.is_floating_point()
+def _is_input(value: Tensor) -> bool:
+    is_dense = value.layout == torch.strided and value.is_floating_point()
     return is_dense and value.dim() > 1 and value.numel() >= _ELEMENTS
 
 

@@ -1,5 +1,10 @@
-"""How far each layer moves in a step: steps that move nothing, gradients that are zero, learning rates out of band.
-Compares some elements of each matrix before and after some steps, all at once."""
+"""How far each layer moves in a step: steps that move nothing, gradients that are zero, learning rates out of band
+(DL312), and parameters in half precision that their optimizer cannot step with (DL310, DL316).
+
+In float16 the second moments of small gradients are 0, and so is Adam's default ``eps``: it divides by 0, or by so
+little that a step is many times the learning rate. In bfloat16 an update smaller than 1/256 of a weight is lost when it
+is added. All of it shows in some elements of each matrix before and after some steps, which are compared all at once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from torch import Tensor
 
 from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Layer, histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided, parameters_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, decided, parameters_of
 from dllint.confirm.probes.events import OptimizerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
@@ -23,6 +28,12 @@ _TINY = 1e-6  # of the size of elements, below which lengths cannot be compared
 _TOO_FAST, _TOO_SLOW, _ENOUGH = 0.5, 3e-5, 3e-4  # updates compared with weights
 _COMPARABLE = ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Lion")  # others choose their own steps
 _EARLY, _SETTLED = 3, (10, 20)  # steps
+_HALF = (torch.float16, torch.bfloat16)
+_ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad")
+_WILD = 2000.0  # times the learning rate: with eps 1e-5 it was 576 at most, and 5,000 with the 1e-6 that diverges
+_LOST, _KEPT = 0.5, 0.1  # share of the elements with a gradient that a step leaves as they are
+_LOSSES = 5  # steps from which that counts
+_NEAR_TOP = 0.5  # of the highest learning rate, below which lost updates are meant to be small
 
 
 @dataclass(slots=True)
@@ -39,6 +50,17 @@ class _Seen:
 
 
 @dataclass(slots=True)
+class _Moved:
+    """Some elements of a parameter before and after a step, their gradients, and the learning rate."""
+
+    parameter: Tensor
+    rate: float
+    begin: Tensor
+    now: Tensor
+    slope: Tensor
+
+
+@dataclass(slots=True)
 class _Steps:
     """The steps of an optimizer that were looked at."""
 
@@ -51,26 +73,37 @@ class _Steps:
     vain: int = 0  # in which nothing did
     ratios: list[tuple[int, float, float]] = field(default_factory=list)  # step, median update, learning rate
     stacks: dict[Stack, None] = field(default_factory=dict)
+    half: int = 0  # with parameters in float16
+    broken: int = 0  # those of them after which parameters are not finite any more
+    wild: int = 0  # those in which some element moved much further than the learning rate
+    furthest: float = 0.0
+    eps: float = 0.0
+    lost: list[tuple[float, float]] = field(default_factory=list)  # learning rate, share of updates lost in bfloat16
+
+    def seen(self, looks: int, *more: Stack) -> Samples:
+        """The places of the steps."""
+        return self.tracked.seen(looks, *self.stacks, *more)
 
 
 class Movement(Probe):
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
-        self._before: list[tuple[Tensor, Tensor]] = []
-        self._rates: dict[int, float] = {}
+        self._before: list[tuple[Tensor, float, Tensor]] = []  # parameter, learning rate, elements of it
         self._is_sampled = False
 
     def before_optimizer_step(self, event: OptimizerStep) -> None:
-        groups = event.optimizer.param_groups
         self._before = []
         self._is_sampled = self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1)
         if self._is_sampled:
-            self._rates = {id(p): float(group.get("lr", 1.0)) for group in groups for p in group["params"]}
-            matrices = [p for p in parameters_of(event.optimizer) if p.dim() > 1]
-            trainable = [p for p in matrices if p.requires_grad and p.is_floating_point() and p.layout == torch.strided]
-            self._before = [(p, sample(p)) for p in trainable[:_MOST_LAYERS] if p.numel()]
+            rated = [
+                (p, float(group.get("lr", 1.0))) for group in event.optimizer.param_groups for p in group["params"]
+            ]
+            trainable = [(p, rate) for p, rate in rated if p.requires_grad and p.is_floating_point() and p.numel()]
+            chosen = [(p, rate) for p, rate in trainable if p.dim() > 1 or p.dtype in _HALF]
+            self._before = [(p, rate, sample(p)) for p, rate in chosen[:_MOST_LAYERS] if p.layout == torch.strided]
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
+        before, self._before = self._before, []
         if not self._is_sampled or bool(getattr(event.optimizer, "found_inf", False)):
             return
         tracked = self.run.gradients.of(event.optimizer)
@@ -78,14 +111,22 @@ class Movement(Probe):
         steps.stacks.setdefault(stack_of(event))
         steps.looks += 1
         steps.empty += all(p.grad is None for p in parameters_of(event.optimizer))
-        with_gradient = [(p, begin) for p, begin in self._before if p.grad is not None and not p.grad.is_sparse]
-        for parameter, _ in self._before:
-            seen = self._of(steps, parameter)
-            seen.looks += 1
-            seen.without += parameter.grad is None
-        self._before = []
-        if with_gradient:
-            self._compare(steps, tracked.steps - 1, with_gradient)
+        for parameter, _, _ in before:
+            if parameter.dim() > 1:
+                seen = self._of(steps, parameter)
+                seen.looks += 1
+                seen.without += parameter.grad is None
+        moved = [
+            _Moved(p, rate, begin, sample(p), sample(p.grad))
+            for p, rate, begin in before
+            if p.grad is not None and not p.grad.is_sparse
+        ]
+        if matrices := [item for item in moved if item.parameter.dim() > 1]:
+            self._compare(steps, tracked.steps - 1, matrices)
+        if type(event.optimizer).__module__.startswith("torch.optim"):
+            steps.eps = float(event.optimizer.param_groups[0].get("eps", 0.0))
+            self._compare_16(steps, [item for item in moved if item.begin.dtype == torch.float16])
+            self._compare_b16(steps, [item for item in moved if item.begin.dtype == torch.bfloat16])
 
     def _of(self, steps: _Steps, parameter: Tensor) -> _Seen:
         known = steps.by_id.get(id(parameter))
@@ -95,60 +136,81 @@ class Movement(Probe):
             steps.layers.append(known)
         return known
 
-    def _compare(self, steps: _Steps, step: int, pairs: list[tuple[Tensor, Tensor]]) -> None:
-        """Compare parameters with what they were. Reads from the device once."""
-        begins = [begin for _, begin in pairs]
-        nows = [sample(parameter) for parameter, _ in pairs]
-        slopes = [sample(parameter.grad) for parameter, _ in pairs]  # type: ignore[arg-type]
-        whole = [parameter.grad for parameter, _ in pairs if parameter.grad is not None]
-        moves = torch._foreach_sub(nows, begins)
+    def _compare(self, steps: _Steps, step: int, moved: list[_Moved]) -> None:
+        """Compare matrices with what they were. Reads from the device once."""
+        begins, slopes = [item.begin for item in moved], [item.slope for item in moved]
+        moves = torch._foreach_sub([item.now for item in moved], begins)
+        whole = [item.parameter.grad for item in moved if item.parameter.grad is not None]
         groups = [*([tensor.float() for tensor in group] for group in (moves, begins, slopes)), whole]
         lengths = [[length.float() for length in torch._foreach_norm(group)] for group in groups]
         columns = [torch.stack([value.to(moves[0].device) for value in column]) for column in lengths]
         rows = torch.stack(columns, 1).tolist()
         ratios, has_moved, must_move = [], False, False
-        for (parameter, begin), now, slope, (move, weight, local, gradient) in zip(
-            pairs, nows, slopes, rows, strict=True
-        ):
-            seen = self._of(steps, parameter)
+        for item, (move, weight, local, gradient) in zip(moved, rows, strict=True):
+            seen = self._of(steps, item.parameter)
             seen.zero += gradient == 0
-            seen.values, seen.gradient = now, slope
+            seen.values, seen.gradient = item.now, item.slope
             has_moved = has_moved or move != 0
-            must_move = must_move or (0 < local < float("inf") and self._rates.get(id(parameter), 0.0) != 0)
-            if weight > _TINY * begin.numel() ** 0.5:
+            must_move = must_move or (0 < local < float("inf") and item.rate != 0)
+            if weight > _TINY * item.begin.numel() ** 0.5:
                 seen.layer.updates.append((step, move / weight))
                 seen.layer.gradients.append((step, local / weight))
                 ratios.append(move / weight)
         steps.compared += must_move
         steps.vain += must_move and not has_moved
         if ratios:
-            rate = max(self._rates.values(), default=0.0)
-            steps.ratios.append((step, median(ratios), rate))
+            steps.ratios.append((step, median(ratios), max(item.rate for item in moved)))
             self.run.trace("update_ratio", median(ratios))
+
+    def _compare_16(self, steps: _Steps, moved: list[_Moved]) -> None:
+        if not moved or steps.tracked.kind not in _ADAPTIVE:
+            return
+        steps.half += 1
+        broken = [item.begin.isfinite() & item.slope.isfinite() & ~item.now.isfinite() for item in moved]
+        is_broken = bool(torch.cat(broken).any())
+        furthest = max(
+            float((item.now.float() - item.begin.float()).nan_to_num(0.0, 0.0, 0.0).abs().max()) / (item.rate or 1.0)
+            for item in moved
+        )
+        steps.broken += is_broken
+        steps.wild += is_broken or furthest > _WILD
+        steps.furthest = max(steps.furthest, furthest)
+
+    def _compare_b16(self, steps: _Steps, moved: list[_Moved]) -> None:
+        if not moved:
+            return
+        slopes = torch.cat([item.slope for item in moved])
+        must_move = (slopes != 0) & slopes.isfinite()
+        if bool(must_move.any()):
+            lost = torch.cat([item.begin == item.now for item in moved])[must_move]
+            steps.lost.append((max(item.rate for item in moved), float(lost.float().mean())))
 
     def judge(self) -> Judgements:
         for steps in self._steps.values():
-            yield from self._empty(steps)
-            yield from self._vain(steps)
+            yield from self._idle(steps)
             yield from self._unmoved(steps)
             yield from self._band(steps)
-            for seen in steps.layers:
-                seen.layer.weights = histogram([] if seen.values is None else seen.values.float().tolist())
-                seen.layer.gradient = histogram([] if seen.gradient is None else seen.gradient.float().tolist())
-                self.run.record.pictures.layers.append(seen.layer)
+            if steps.tracked.kind in _ADAPTIVE and steps.looks >= ENOUGH:
+                verdict = decided(steps.broken or steps.wild >= ENOUGH, not steps.wild)
+                found = {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest}
+                seen = steps.seen(steps.looks, steps.tracked.made)
+                yield self.judgement("DL310", seen, verdict, eps=steps.eps, **found)
+            if steps.lost or steps.looks >= ENOUGH:
+                yield from self._lost(steps)
+            for layer in steps.layers:
+                layer.layer.weights = histogram([] if layer.values is None else layer.values.float().tolist())
+                layer.layer.gradient = histogram([] if layer.gradient is None else layer.gradient.float().tolist())
+                self.run.record.pictures.layers.append(layer.layer)
 
-    def _empty(self, steps: _Steps) -> Judgements:
-        """An optimizer that no gradient ever comes to. One whose gradients are cleared too early has another rule."""
+    def _idle(self, steps: _Steps) -> Judgements:
+        """Steps for nothing. An optimizer whose gradients are cleared too early has another rule."""
         if steps.looks >= ENOUGH and self.run.backwards >= ENOUGH and not steps.tracked.reached:
             frozen = all(not parameter.requires_grad for parameter in steps.tracked.parameters())
-            seen, verdict = steps.tracked.seen(steps.looks, *steps.stacks), decided(steps.empty == steps.looks, True)
+            seen, verdict = steps.seen(steps.looks), decided(steps.empty == steps.looks, True)
             told = ", and all of them are frozen" if frozen else ""
             yield self.judgement("optimizer-trains-nothing", seen, verdict, told, empty=steps.empty, frozen=frozen)
-
-    def _vain(self, steps: _Steps) -> Judgements:
-        seen = steps.tracked.seen(steps.compared, *steps.stacks)
         verdict = decided(steps.vain >= ENOUGH, not steps.vain and steps.compared >= ENOUGH)
-        yield self.judgement("step-without-update", seen, verdict, vain=steps.vain)
+        yield self.judgement("step-without-update", steps.seen(steps.compared), verdict, vain=steps.vain)
 
     def _unmoved(self, steps: _Steps) -> Judgements:
         """Matrices whose gradient is zero, or never comes, while others of the optimizer have one."""
@@ -158,9 +220,8 @@ class Movement(Probe):
         has_gradients = len(zero) + len(without) < len(looked)
         for rule, found in (("gradient-always-zero", zero), ("gradient-never-comes", without)) if looked else ():
             names, verdict = [seen.layer.name for seen in found], decided(found and has_gradients, not found)
-            places = steps.tracked.seen(min(seen.looks for seen in looked), *steps.stacks)
-            numbers = {"number": len(names), "matrices": len(looked)}
-            yield self.judgement(rule, places, verdict, parameters=names[:20], **numbers)
+            places, numbers = steps.seen(min(seen.looks for seen in looked)), {"matrices": len(looked)}
+            yield self.judgement(rule, places, verdict, parameters=names[:20], number=len(names), **numbers)
 
     def _band(self, steps: _Steps) -> Judgements:
         """DL312: updates that are far too long at the beginning, or far too short once it is over."""
@@ -172,10 +233,22 @@ class Movement(Probe):
         if (slow is None and fast <= _TOO_FAST) or steps.tracked.kind not in _COMPARABLE:
             return
         is_slow = slow is not None and 0 < slow < _TOO_SLOW and not rises
-        seen = steps.tracked.seen(len(steps.ratios), *steps.stacks, steps.tracked.made)
         verdict = decided(fast > _TOO_FAST or is_slow, slow is not None and slow >= _ENOUGH)
         told = f", and by {slow:.2g} later" if slow is not None else ""
+        seen = steps.seen(len(steps.ratios), steps.tracked.made)
         yield self.judgement("DL312", seen, verdict, told, early=fast, later=slow)
+
+    def _lost(self, steps: _Steps) -> Judgements:
+        """DL316."""
+        rates = [rate for rate, _ in steps.lost]
+        top = max(rates, default=0.0)
+        shares = [share for rate, share in steps.lost if rate >= _NEAR_TOP * top > 0]
+        still_rises = len(rates) > 1 and rates[-1] == top > rates[0]
+        share = median(shares) if shares else 0.0
+        is_good = not steps.lost or (len(shares) >= ENOUGH and share < _KEPT)
+        verdict = decided(len(shares) >= _LOSSES and share > _LOST and not still_rises, is_good)
+        seen = steps.seen(len(steps.lost), steps.tracked.made)
+        yield self.judgement("DL316", seen, verdict, share=share, learning_rate=top)
 
 
 def sample(tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dllint.confirm.inside.parts import config_of
 from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided
 from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
@@ -23,8 +24,7 @@ class _Model(Samples):
 
 class Positions(ObjectProbe[_Model]):
     def on_model_forward(self, event: ModelForward) -> None:
-        known, inputs = self.of(event.model, stack_of(event)), event.arguments.positional
-        tokens = event.arguments.keywords.get("input_ids", inputs[0] if inputs else None)
+        known, tokens = self.of(event.model, stack_of(event)), event.arguments.get(0, "input_ids")
         if known is not None and isinstance(tokens, Tensor) and tokens.dim() > 1:
             known.count()
             known.longest = max(known.longest, int(tokens.shape[1]))
@@ -32,7 +32,7 @@ class Positions(ObjectProbe[_Model]):
     def describe(self, thing: Any, *place: Stack) -> _Model | None:
         """What a model says of its positions; None if it has no rotary ones, or several kinds."""
         made = {part.rope_type for part in thing.modules() if isinstance(vars(part).get("rope_type"), str)}
-        config = getattr(getattr(thing, "module", thing), "config", None)
+        config = config_of(thing)
         if len(made) != 1 or config is None:
             return None
         given = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
@@ -40,8 +40,7 @@ class Positions(ObjectProbe[_Model]):
             return None
         asked = str(given.get("rope_type", given.get("type", "default")))
         most = getattr(config, "max_position_embeddings", 0)
-        most = most if isinstance(most, int) else 0
-        return _Model(stacks=place, asked=asked, made=str(made.pop()), most=most)
+        return _Model(stacks=place, asked=asked, made=made.pop(), most=most if isinstance(most, int) else 0)
 
     def judge_each(self, seen: _Model) -> Judgements:
         is_inert = seen.asked != seen.made

@@ -1,7 +1,9 @@
-"""DL708, DL710 and DL716: how the trainers of libraries were told to resume, and which checkpoint is the best.
+"""How the trainers of libraries were told to resume (DL708, DL710), which checkpoint they take for the best (DL716),
+and data that those of trl do not take, or cut off (DL909).
 
 While a trainer trains, the call of its `train` or `fit` is among those under way, with its arguments: they are looked
-at once for each trainer, when an optimizer steps.
+at once for each trainer, when an optimizer steps. A column that is missing ends the run by itself, with the name of the
+column alone. What is longer than `max_length` is cut off, or left out, without a word.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 from types import FrameType
 from typing import Any
 
+from dllint.confirm.evidence import Voice
 from dllint.confirm.inside.stacks import frames
 from dllint.confirm.inside.stacks import stack as stack_of
 from dllint.confirm.probes.base import Probe, decided
@@ -23,6 +26,17 @@ _RISES = re.compile(
     r"(^|_)(acc|accuracy|f1|auc|auroc|map|miou|iou|dice|bleu|rouge\w*|reward|recall|precision|psnr|ssim|r2)($|_)"
 )
 _STATES = re.compile(r"optimizer|global_step|distcp|zero_")  # files of a checkpoint that hold an optimizer's state
+_TAKES = {
+    "SFT": "`text`, `messages`, or `prompt` and `completion`",
+    "DPO": "`chosen` and `rejected`, with or without `prompt`",
+    "KTO": "`prompt`, `completion` and `label`",
+    "REWARD": "`chosen` and `rejected`",
+    "GRPO": "`prompt`",
+    "RLOO": "`prompt`",
+}
+_COLUMNS = {"text", "messages", "prompt", "completion", "chosen", "rejected", "label", "input_ids", "conversations"}
+_MOST, _FEWEST = 1000, 20  # examples that are looked at
+_CUT = 0.05  # share of the examples
 
 
 class Trainers(Probe):
@@ -42,11 +56,10 @@ class Trainers(Probe):
                 self._look(frame)
 
     def _look(self, frame: FrameType) -> None:
-        given = frame.f_locals
+        given, place = frame.f_locals, stack_of(frame)
         trainer = given.get("self")
         if trainer is None or not self.is_new(trainer):
             return
-        place = stack_of(frame)
         if frame.f_code.co_name == "train":
             self._transformers(getattr(trainer, "args", None), given.get("resume_from_checkpoint"), place)
         else:
@@ -70,8 +83,7 @@ class Trainers(Probe):
             keeps = any(getattr(each, "save_last", None) for each in callbacks)
             kept = "and one is kept" if keeps else "and no callback keeps one"
             self._add("DL710", not keeps, f"training resumes from the last checkpoint, {kept}", place)
-        chosen = [each for each in callbacks if isinstance(each.monitor, str)]
-        modes = [(each.monitor, getattr(each, "mode", "")) for each in chosen]
+        modes = [(each.monitor, getattr(each, "mode", "")) for each in callbacks if isinstance(each.monitor, str)]
         self._directions([(metric, mode == "max") for metric, mode in modes if mode in ("min", "max")], place)
 
     def _directions(self, taken: list[tuple[str, bool]], place: Stack) -> None:
@@ -85,8 +97,51 @@ class Trainers(Probe):
             told = (f"{metric} is taken to be the {'highest' if up else 'lowest'}" for metric, up in wrong or taken)
             self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
 
-    def _add(self, rule: str, is_wrong: bool, told: str, place: Stack) -> None:
-        self.judged.append(self.judgement(rule, self.now(place), decided(is_wrong, True), told))
+    def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
+        kept, args = getattr(trainer, "train_dataset", None), getattr(trainer, "args", None)
+        if error is not None:
+            self._missing(trainer, _columns(given if given is not None else kept), error, stack)
+        elif kept is not None and hasattr(kept, "__len__"):
+            self._cut(kept, given, getattr(args, "max_length", None), args, stack)
+
+    def _missing(self, trainer: Any, columns: list[str], error: Exception, stack: Stack) -> None:
+        missing = error.args[0] if isinstance(error, KeyError) and error.args else None
+        if missing in _COLUMNS and columns and missing not in columns:
+            kind = type(trainer).__name__.removesuffix("Trainer").upper()
+            told = ", ".join(f"`{column}`" for column in columns)
+            takes = f"; {type(trainer).__name__} takes {_TAKES[kind]}" if kind in _TAKES else ""
+            what = f"the data has the columns {told}, and no `{missing}`{takes}"
+            self._add("DL909", True, what, stack, "alarm", columns=columns, missing=missing)
+            self.run.has_evidence = True
+
+    def _cut(self, kept: Any, given: Any, longest: Any, args: Any, stack: Stack) -> None:
+        columns = _columns(kept)
+        if not isinstance(longest, int) or getattr(args, "packing", False) or not len(kept):
+            if any(column.endswith("_ids") for column in columns):  # else nothing has looked at them yet
+                what = "the columns of the data are taken, and nothing is cut off"
+                self._add("DL909", False, what, stack, "", len(kept), columns=columns)
+            return
+        before = len(given) if hasattr(given, "__len__") else len(kept)
+        rows = [kept[at] for at in range(0, len(kept), max(1, len(kept) // _MOST))]
+        shares = [_is_cut(row, longest) for row in rows]
+        left_out = max(0, before - len(kept)) / max(before, 1)
+        share = sum(shares) / len(shares) * (1 - left_out) + left_out
+        what = f"{share:.2g} of {before} examples are cut off or left out, since `max_length` is {longest}"
+        found = {"columns": columns, "share": share, "left_out": left_out, "max_length": longest}
+        self._add("DL909", share > _CUT and before >= _FEWEST, what, stack, "note", before, **found)
+
+    def _add(
+        self,
+        rule: str,
+        is_wrong: bool,
+        told: str,
+        place: Stack,
+        voice: Voice = "declared",
+        looks: int = 1,
+        **found: Any,
+    ) -> None:
+        seen, verdict = self.now(place, looks=looks), decided(is_wrong, True)
+        self.judged.append(self.judgement(rule, seen, verdict, told, voice, **found))
 
 
 def _is_meant_to_rise(metric: str) -> bool | None:
@@ -94,3 +149,20 @@ def _is_meant_to_rise(metric: str) -> bool | None:
     name = re.sub(r"[^a-z0-9]+", "_", metric.lower())
     falls, rises = bool(_FALLS.search(name)), bool(_RISES.search(name))
     return None if falls == rises else rises
+
+
+def _columns(dataset: Any) -> list[str]:
+    found = getattr(dataset, "column_names", None)
+    return [str(name) for name in found] if isinstance(found, (list, tuple)) else []
+
+
+def _is_cut(row: Any, longest: int) -> bool:
+    """Whether an example is as long as can be, or would be longer; what is cut off later is still longer here."""
+    if not isinstance(row, dict):
+        return False
+    tokens = {str(name): ids for name, ids in row.items() if hasattr(ids, "__len__")}
+    lengths = {name.replace("_input_ids", "_ids"): len(ids) for name, ids in tokens.items() if name.endswith("_ids")}
+    if "input_ids" in lengths:
+        return lengths["input_ids"] >= longest
+    answers = [lengths[name] for name in ("chosen_ids", "rejected_ids", "completion_ids") if name in lengths]
+    return bool(answers) and lengths.get("prompt_ids", 0) + max(answers) > longest

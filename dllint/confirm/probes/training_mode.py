@@ -8,7 +8,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from torch import nn
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided
-from dllint.confirm.probes.evaluation_mode import is_modal
+from dllint.confirm.probes.evaluation import is_modal
 from dllint.confirm.probes.events import BackwardCall, ModeChange, ModelForward, OptimizerStep, Stack, stack_of
 
 _MOST = 16  # calls before a backward pass that are remembered

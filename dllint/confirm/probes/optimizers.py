@@ -1,0 +1,81 @@
+"""What optimizers step with: gradients that are still scaled (DL214), gradients that are mostly weight decay (DL301),
+and a learning rate of 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+from torch.optim import Optimizer
+
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided
+from dllint.confirm.probes.events import OptimizerStep, SchedulerStep
+from dllint.confirm.probes.gradients import Tracked
+
+_COUPLED = ("Adam", "NAdam", "RAdam")  # whose decay goes through the moments, as the gradient does
+_STRONG, _WEAK = 0.03, 0.005  # shares of the gradient that are decay
+_FEWEST = 10  # steps with a learning rate of 0
+_WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the first of a warm-up
+
+
+@dataclass(slots=True, eq=False)
+class _Steps(Samples):
+    """The steps of an optimizer; those that are looked at are made with a scaler, and wrong are those of them with
+    gradients that are still scaled."""
+
+    shares: list[float] = field(default_factory=list)  # of the gradient, that are decay
+    still: int = 0  # whose learning rates were all 0, before one was not
+    has_rate: bool = False
+    scheduled: int = 0  # steps of its schedulers
+
+
+class Optimizers(Probe):
+    def begin(self) -> None:
+        self._steps: dict[Tracked, _Steps] = {}
+
+    def _of(self, optimizer: Optimizer) -> tuple[Tracked, _Steps]:
+        tracked = self.run.gradients.of(optimizer)
+        return tracked, self._steps.setdefault(tracked, _Steps())
+
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
+        tracked, steps = self._of(event.optimizer)
+        if tracked.was_scaled:
+            is_told = getattr(event.optimizer, "grad_scale", None) is not None  # as fused ones are
+            steps.count(tracked.is_scaled and not is_told)
+        if not steps.has_rate:
+            rates = [float(group["lr"]) for group in event.optimizer.param_groups if "lr" in group]
+            steps.has_rate = not rates or any(rates)
+            steps.still += not steps.has_rate
+
+    def on_scheduler_step(self, event: SchedulerStep) -> None:
+        optimizer = getattr(event.scheduler, "optimizer", None)
+        if isinstance(optimizer, Optimizer):
+            self._of(optimizer)[1].scheduled += 1
+
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
+        tracked, steps = self._of(event.optimizer)
+        if tracked.kind not in _COUPLED or not self.is_sampled(tracked.steps, ENOUGH):
+            return
+        shares = [
+            float(group["weight_decay"] * parameter.norm() / parameter.grad.norm())
+            for group in event.optimizer.param_groups
+            if group.get("weight_decay") and not group.get("decoupled_weight_decay")
+            for parameter in group["params"]
+            if parameter.grad is not None and bool(parameter.grad.any())
+        ]
+        steps.shares += [median(shares)] if shares else []
+
+    def judge(self) -> Judgements:
+        for tracked, steps in self._steps.items():
+            if steps.looks >= ENOUGH:
+                seen = tracked.seen(steps.looks, *tracked.step_stacks)
+                yield self.judgement("DL214", seen, steps.repeated, wrong=steps.wrong)
+            if steps.shares:
+                share, is_enough = median(steps.shares), len(steps.shares) >= ENOUGH
+                verdict = decided(is_enough and share >= _STRONG, is_enough and share <= _WEAK)
+                yield self.judgement("DL301", tracked.seen(len(steps.shares), tracked.made), verdict, share=share)
+            if steps.has_rate or steps.still:
+                still = 0 if steps.has_rate else steps.still
+                seen = tracked.seen(still, *tracked.step_stacks, tracked.made)
+                voice = alarm_if(steps.scheduled not in _WARMING_UP)
+                yield self.judgement("learning-rate-zero", seen, decided(still >= _FEWEST, not still), "", voice)
