@@ -161,7 +161,7 @@ def _power(value: float | None) -> float | None:
 
 def _units(layers: Sequence[Units]) -> Chart:
     shown = layers[:_MOST_ROWS]
-    shares = [units.dead / units.units if units.kind == "ReLU" else units.saturated for units in shown]
+    shares = [units.share for units in shown]
     names = _distinct([f"{units.kind} after {_short(units.name)}" for units in shown])
     texts = [
         f"{units.dead} of {units.units} dead" if units.kind == "ReLU" else f"{100 * units.saturated:.0f} % saturated"

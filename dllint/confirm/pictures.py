@@ -50,6 +50,11 @@ class Units:
     saturated: float = 0.0
     values: Histogram | None = None
 
+    @property
+    def share(self) -> float:
+        """That of the units that are dead, or of the values that are saturated."""
+        return self.dead / self.units if self.kind == "ReLU" else self.saturated
+
 
 @dataclass(slots=True)
 class Order:

@@ -13,23 +13,22 @@ _ENOUGH = 16  # samples that are not equal by chance
 
 def compare_ranks(records: Sequence[Record]) -> Iterator[Judgement]:
     """Judgements on the ranks of a run, if there are two or more."""
-    yield from _parameters(records)
-    yield from _samples(records)
-    yield from _collectives(records)
+    comparing = [record for record in records if record.fingerprints]
+    if len(comparing) > 1:
+        yield from _parameters(comparing)
+        yield from _samples(comparing)
     ranks = [record for record in records if record.mode == "observe"]
     if len({record.rank for record in ranks}) > 1:
-        yield from _randomness(ranks)
-        yield from _lengths(ranks)
-        yield from _shards(ranks)
+        for compare in (_collectives, _randomness, _lengths, _shards):
+            yield from compare(ranks)
 
 
-def _parameters(records: Sequence[Record]) -> Iterator[Judgement]:
+def _parameters(ranks: Sequence[Record]) -> Iterator[Judgement]:
     """Whether the parameters of ranks that took the same number of steps are equal.
 
     Tensors that differ from the beginning are shards, and say nothing.
     """
-    ranks = [record for record in records if record.fingerprints]
-    if len(ranks) < 2 or len({record.steps for record in ranks}) > 1:
+    if len({record.steps for record in ranks}) > 1:
         return
     names = set.intersection(*(set(record.fingerprints) for record in ranks))
     replicated = sorted(name for name in names if len({record.fingerprints[name][0] for record in ranks}) == 1)
@@ -39,11 +38,10 @@ def _parameters(records: Sequence[Record]) -> Iterator[Judgement]:
         yield _judgement("ranks-in-sync", bool(apart), "", found, ranks, len(ranks))
 
 
-def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
+def _samples(ranks: Sequence[Record]) -> Iterator[Judgement]:
     """Whether ranks that hold the same model train it with the same samples."""
-    ranks = [record for record in records if record.fingerprints]
     begin = [{name: first for name, (first, _) in record.fingerprints.items()} for record in ranks]
-    if len(ranks) < 2 or any(other != begin[0] for other in begin):
+    if any(other != begin[0] for other in begin):
         return
     orders = [{(order.loader, order.epoch): order.indices for order in record.pictures.orders} for record in ranks]
     for key in orders[0]:
@@ -55,23 +53,20 @@ def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
             return
 
 
-def _collectives(records: Sequence[Record]) -> Iterator[Judgement]:
+def _collectives(ranks: Sequence[Record]) -> Iterator[Judgement]:
     """Whether all ranks did the same together: else some wait for the others without end."""
-    ranks = [record for record in records if record.mode == "observe"]
-    if len({record.rank for record in ranks}) < 2 or not any(record.collectives for record in ranks):
-        return
     common = min(len(record.collectives) for record in ranks)
     apart = next((at for at in range(common) if len({record.collectives[at] for record in ranks}) > 1), None)
     if apart is None and any(_waits(record, other, common) for record in ranks for other in ranks):
         apart = common
     told: dict[str, str] = {}
+    what = f"{common} operations of {len(ranks)} ranks together are the same"
     if apart is not None:
         told = {f"rank {record.rank}": (record.collectives[apart : apart + 1] or ["nothing"])[0] for record in ranks}
-    what = f"{common} operations of {len(ranks)} ranks together are the same"
-    if told:
         which = " and ".join(f"{operation} on {rank}" for rank, operation in told.items())
         what = f"operation {apart} of the ranks together is {which}"
-    yield _judgement("collectives-in-step", bool(told), what, {"at": apart, "operations": told}, ranks, len(ranks))
+    if any(record.collectives for record in ranks):
+        yield _judgement("collectives-in-step", bool(told), what, {"at": apart, "operations": told}, ranks, len(ranks))
 
 
 def _waits(record: Record, other: Record, common: int) -> bool:

@@ -7,6 +7,7 @@ read without importing torch, as the probes themselves cannot be.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -65,7 +66,7 @@ def declare(judgement: Judgement) -> Judgement:
     """
     known = judged().get(judgement.rule)
     if known is not None:
-        numbers = {"calls": 0, "wrong": 0, "what": "", "looks": judgement.events, **judgement.statistics}
+        numbers = {"looks": judgement.events, **judgement.statistics}
         if judgement.verdict == "REFUTED" and known.said_refuted:
             judgement.message = _Words().vformat(known.said_refuted, (), numbers)
         else:
@@ -76,15 +77,22 @@ def declare(judgement: Judgement) -> Judgement:
 
 
 class _Words(Formatter):
-    """Puts numbers into words: of lists their ``range``, their ``count``, the first ``names``, or all of it."""
+    """Puts numbers into words: of lists their ``range``, their ``count``, the first ``names``, or all of it. What is
+    not among them is nothing."""
+
+    def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The number of a name."""
+        return kwargs.get(str(key), 0)
 
     def format_field(self, value: Any, format_spec: str) -> str:
         """A value by what is asked of it."""
+        if format_spec in ("range", "names", "count") and not value:
+            return {"range": "none", "names": "", "count": "0"}[format_spec]
         if not isinstance(value, list):
             return str(super().format_field(value, format_spec))
         if format_spec == "range":
             low, high = f"{min(value):.3g}", f"{max(value):.3g}"
             return low if low == high else f"{low} to {high}"
         if format_spec == "names":
-            return f" ({', '.join(map(str, value[:3]))}{', …' * (len(value) > 3)})" if value else ""
+            return f" ({', '.join(map(str, value[:3]))}{', …' * (len(value) > 3)})"
         return str(len(value)) if format_spec == "count" else " and ".join(map(str, value))

@@ -151,5 +151,7 @@ def test_probes_know_of_gaps_and_of_steps_that_were_passed_over(loop: Loop) -> N
     loop.run.watch([Listener])
     loop.run.wake()
     loop.run.pass_over(loop.optimizer)  # type: ignore[arg-type]
+    loop.run.tells_of_each_step = True
+    loop.run.pass_over(loop.optimizer)  # type: ignore[arg-type]
     assert told == ["gap", "step"]
-    assert loop.run.all_steps == 1
+    assert loop.run.all_steps == 2

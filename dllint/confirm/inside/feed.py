@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -10,6 +11,18 @@ from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.workers import key_of
 
 _MOST = 50  # passes over a loader that are remembered
+_INSIDE = 5  # samplers inside of samplers
+
+
+def samplers_of(loader: Any) -> Iterator[Any]:
+    """The samplers of a loader, each inside of the one before."""
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler  # which may have no length
+    for _ in range(_INSIDE):
+        if sampler is None:
+            return
+        yield sampler
+        inner = getattr(sampler, "batch_sampler", None)
+        sampler = getattr(sampler, "sampler", None) if inner is None else inner
 
 
 @dataclass(slots=True, eq=False)

@@ -41,19 +41,17 @@ def observe_all(run: Run) -> None:
     _observe_modes(run)
 
     def dropping(input: Any = None, p: float = 0.5, training: bool = True, *__: Any, **___: Any) -> None:
-        model = calls.outermost
-        if model is None or model.training:
-            return
-        if training or not calling_module().startswith("torch.nn.modules"):  # a layer that obeys says nothing
-            run.tell("dropout", training, float(p), model, stack())
+        tell(training, float(p), "torch.nn.modules")
 
     def attending(*arguments: Any, **named: Any) -> None:
-        model = calls.outermost
-        if model is None or model.training:
-            return
         probability = float(named.get("dropout_p", arguments[4] if len(arguments) > 4 else 0.0))
-        if probability or not calling_module().startswith("torch.nn"):
-            run.tell("dropout", probability > 0, probability, model, stack())
+        tell(probability > 0, probability, "torch.nn")
+
+    def tell(training: bool, probability: float, layers: str) -> None:
+        """Tell of it where a model is in evaluation mode; layers that obey say nothing."""
+        model = calls.outermost
+        if model is not None and not model.training and (training or not calling_module().startswith(layers)):
+            run.tell("dropout", training and probability > 0, stack())
 
     for name in _DROPPING:
         observe(run, functional, name, before=dropping, told="awake")

@@ -33,7 +33,7 @@ from dllint.confirm.probes.base import Probe
 from dllint.events import Event, name_of
 
 if TYPE_CHECKING:
-    from dllint.confirm.probes.gradients import Gradients
+    from dllint.confirm.probes.gradients import Gradients, Tracked
     from dllint.confirm.probes.names import Names
 
 _LONGEST_TIMELINE = 400
@@ -62,7 +62,6 @@ class Run:
         settings: how the run is bounded.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
-        every: of what is sampled, one in so many is looked at.
     """
 
     gradients: Gradients
@@ -97,15 +96,16 @@ class Run:
         self._traces: dict[str, Trace] = {}
         self._seconds: dict[str, float] = {}  # that each probe has taken
         self._spent = 0.0  # seconds in all
-        self.every = self.settings.every
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self.tracked: WeakKeyDictionary[object, Tracked] = WeakKeyDictionary()  # what `gradients` knows of optimizers
+        self.tells_of_each_step = False  # of those that are passed over as well
         self._process = os.getpid()
         self._started = time.perf_counter()
         self._since_step = 0  # backward passes
         self.rests = Rests(self._started)  # when what training repeats is not observed
         self.feed = Feed()  # the loaders, and what the script does with their batches
-        self._calls: dict[tuple[int, int], int] = {}  # that were told of, by the place that they come from
-        self._called_at: dict[tuple[int, int], int] = {}  # how many steps there had been at the last of these
+        # the calls that were told of, by the place that they come from, and how many steps there had been at the last
+        self._calls: dict[tuple[int, int], tuple[int, int]] = {}
         self._is_asleep = False  # was forked, and has done nothing yet that is observed
         self._is_late = False  # the time is over
         self._is_over = False  # observation is over
@@ -122,7 +122,7 @@ class Run:
             self._seconds[probe.name] = 0.0
             for name in vars(Probe):
                 if name.startswith(("on_", "before_")) and getattr(kind, name) is not getattr(Probe, name):
-                    self._listeners.setdefault(name, []).append((probe, getattr(probe, name)))
+                    self._listeners.setdefault(name.removeprefix("on_"), []).append((probe, getattr(probe, name)))
 
     def start(self) -> None:
         """Begin to keep to the time."""
@@ -155,17 +155,16 @@ class Run:
         first call since a step from one that ``evaluates``: an evaluation is never passed over.
         """
         place = (id(frame.f_code), frame.f_lasti)
-        is_first = self._called_at.get(place) != self.all_steps
-        number = self._calls.get(place, 0) + 1
-        if number == 1:
+        number, last = self._calls.get(place, (0, -1))
+        is_first = last < self.all_steps
+        if not number:
             self.look_at_new()
         elif self.rests.are_on:
             if not evaluates or not is_first or not self.rests.may_be_disturbed():
                 return False
             self.wake()
-        self._calls[place] = number
-        self._called_at[place] = self.all_steps
-        return is_first or number <= _ALWAYS or self.rests.has_time()
+        self._calls[place] = number + 1, self.all_steps
+        return is_first or number < _ALWAYS or self.rests.has_time()
 
     def end_round(self) -> None:
         """Begin or end a rest, where it is time to: at the end of a step, or of a backward pass where none steps."""
@@ -200,23 +199,12 @@ class Run:
         self.things.setdefault(where, set()).add(what)
 
     def tell(self, event: str, *details: Any) -> None:
-        """Tell the probes of what only a run can see, by the name of its hook without ``on_``.
+        """Tell the probes of an event, by the name of its hook without ``on_``, and take the time of each.
 
-        Like ``emit``, this is done inside of what is guarded, and never raises an error of theirs.
+        This is done inside of what is guarded, and never raises an error of theirs.
         """
-        self._call("on_" + event, details)
-
-    def emit(self, event: Event, *, before: bool = False) -> None:
-        """Tell the probes of an event of the vocabulary, when it has happened or ``before`` it does."""
-        kind: Any = type(event)
-        if not before and self.settings.mode == "events" and len(self.record.told) < _LONGEST_STREAM:
-            self.record.told.append(Told(name_of(kind), cast(Place, event.site).stack))
-        self._call(("before_" if before else "on_") + _name_of(kind), (event,))
-
-    def _call(self, hook: str, details: tuple[Any, ...]) -> None:
-        """Call the listeners, and take the time of each."""
         begin = time.perf_counter()
-        for probe, listener in self._listeners.get(hook, ()):
+        for probe, listener in self._listeners.get(event, ()):
             try:
                 listener(*details)
             except Exception:
@@ -224,6 +212,13 @@ class Run:
             now = time.perf_counter()
             self._seconds[probe.name] += now - begin
             begin = now
+
+    def emit(self, event: Event, *, before: bool = False) -> None:
+        """Tell the probes of an event of the vocabulary, when it has happened or ``before`` it does."""
+        kind: Any = type(event)
+        if not before and self.settings.mode == "events" and len(self.record.told) < _LONGEST_STREAM:
+            self.record.told.append(Told(name_of(kind), cast(Place, event.site).stack))
+        self.tell(("before_" if before else "") + _name_of(kind), event)
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
         """Do something of dllint's own in the user's process. Never raises its errors, nor shows its warnings."""
@@ -271,8 +266,12 @@ class Run:
         self.keep_to_budget()
 
     def pass_over(self, optimizer: Optimizer) -> None:
-        """Note a step that nobody has looked at."""
-        self.tell("step_passed_over", optimizer)
+        """Note a step that nobody looks at. As most steps are such, this is done without a guard and takes little."""
+        tracked = self.tracked.get(optimizer)
+        if tracked is not None:
+            tracked.steps += 1
+        if self.tells_of_each_step:
+            self.guard(self.tell, "step_passed_over", optimizer)
         self.count_step(optimizer)
 
     def keep_to_budget(self) -> None:

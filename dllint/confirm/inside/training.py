@@ -95,7 +95,10 @@ def _observe_optimizers(run: Run) -> None:
 
     def end(optimizer: Optimizer, *_: Any) -> None:
         if run.is_listening:
-            run.guard(run.pass_over if run.rests.are_on else _step_end, optimizer)
+            if run.rests.are_on:
+                run.pass_over(optimizer)
+            else:
+                run.guard(_step_end, optimizer)
             run.end_round()
             run.keep_to_budget()
 

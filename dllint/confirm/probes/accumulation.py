@@ -56,7 +56,7 @@ class Accumulation(PlaceProbe[_Windows]):
             return  # gradients that are never cleared are another bug
         for stack, size in tracked.window.items():
             seen = self.at(stack)
-            if len(seen.sizes) < _MOST_WINDOWS or self.run.steps % self.run.every == 0:
+            if len(seen.sizes) < _MOST_WINDOWS or self.run.steps % self.run.settings.every == 0:
                 seen.count()
                 seen.sizes.append(size)
                 seen.kind = tracked.kind

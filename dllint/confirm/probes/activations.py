@@ -11,13 +11,12 @@ from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Units, histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
 from dllint.confirm.probes.events import BackwardCall, Stack, stack_of
-from dllint.confirm.probes.graph import nodes, weight_behind
+from dllint.confirm.probes.graph import weight_behind
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
 _BATCHES, _SAMPLES = 16, 1000  # from which it counts that a unit is dead
-_DEAD, _ALIVE = 0.9, 0.2  # share of the units of a layer
 _FLAT = 0.99  # of tanh
-_SATURATED, _FREE = 0.9, 0.2  # share of the values
+_MANY, _FEW = 0.9, 0.2  # share of the units of a layer that are dead, or of its values that are saturated
 _MOST = 200  # layers
 _VALUES = 512  # of a layer that the report draws
 
@@ -42,7 +41,7 @@ class Activations(Probe):
         if not self.is_next_sampled(stack, _BATCHES) or self.run.packs:
             return
         met: Counter[tuple[str, str, int]] = Counter()
-        for node in nodes(call.roots):
+        for node in call.nodes:
             kind = _KINDS.get(node.name())
             if kind is None or met.total() >= _MOST:
                 continue
@@ -79,30 +78,22 @@ class Activations(Probe):
         layer.values = some(values, _VALUES).clone()
 
     def judge(self) -> Judgements:
-        by_place: dict[Stack, list[Units]] = {}
-        looks: Counter[Stack] = Counter()
+        by_place: dict[tuple[Stack, str], list[Units]] = {}
+        looks: Counter[tuple[Stack, str]] = Counter()
         for (stack, kind, name, size, _), layer in self._layers.items():
             dead = int((~layer.alive).sum()) if kind == "ReLU" else 0
             values = histogram([] if layer.values is None else layer.values.float().tolist())
             units = Units(name, kind, size, layer.samples, dead, float(layer.flat) / layer.looks, values)
-            by_place.setdefault(stack, []).append(units)
-            looks[stack] = max(looks[stack], layer.looks)
+            by_place.setdefault((stack, kind), []).append(units)
+            looks[stack, kind] = max(looks[stack, kind], layer.looks)
             self.run.record.pictures.units.append(units)
-        for stack, all_units in by_place.items():
-            yield from self._dead([units for units in all_units if units.kind == "ReLU"], looks[stack], stack)
-            yield from self._saturated([units for units in all_units if units.kind == "tanh"], looks[stack], stack)
-
-    def _dead(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
-        if layers:
-            worst = max(layers, key=lambda units: units.dead / units.units)
-            share, number = worst.dead / worst.units, worst.samples
-            verdict = decided(share >= _DEAD and looks >= _BATCHES and number >= _SAMPLES, share <= _ALIVE)
-            found = {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": number}
-            yield self.judgement("dead-units", self.whole(stack, looks=looks), verdict, **found)
-
-    def _saturated(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
-        if layers and looks >= ENOUGH:
-            worst = max(layers, key=lambda units: units.saturated)
-            verdict = decided(worst.saturated >= _SATURATED, worst.saturated <= _FREE)
-            found = {"layer": worst.name, "saturated": worst.saturated, "units": worst.units}
-            yield self.judgement("saturated-units", self.whole(stack, looks=looks), verdict, **found)
+        for (stack, kind), layers in by_place.items():
+            worst, seen = max(layers, key=lambda units: units.share), self.whole(stack, looks=looks[stack, kind])
+            found = {"layer": worst.name, "units": worst.units}
+            if kind == "ReLU":
+                is_enough = seen.looks >= _BATCHES and worst.samples >= _SAMPLES
+                verdict = decided(worst.share >= _MANY and is_enough, worst.share <= _FEW)
+                yield self.judgement("dead-units", seen, verdict, dead=worst.dead, samples=worst.samples, **found)
+            elif seen.looks >= ENOUGH:
+                verdict = decided(worst.share >= _MANY, worst.share <= _FEW)
+                yield self.judgement("saturated-units", seen, verdict, saturated=worst.saturated, **found)

@@ -67,9 +67,8 @@ class Adapters(ObjectProbe[_Adapted]):
         if seen.targets:
             yield self.judgement("DL605", seen, decided(seen.unmatched, True))
         if seen.looks >= ENOUGH or seen.unsaved_modules:
-            missing = ", ".join(seen.unsaved_modules)
-            told = f"; modules that were to be saved do not exist: {missing}" if missing and not seen.lost else ""
-            verdict = decided(seen.lost or seen.unsaved_modules, True)
+            missing = f"; modules that were to be saved do not exist: {', '.join(seen.unsaved_modules)}"
+            verdict, told = decided(seen.lost or seen.unsaved_modules, True), missing if seen.unsaved_modules else ""
             yield self.judgement("DL606", seen, verdict, told, number=len(seen.lost))
 
 

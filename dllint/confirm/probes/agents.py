@@ -1,16 +1,25 @@
-"""Agents of Stable-Baselines3: what is saved with them, and restored (DL952, DL953).
+"""Agents: what is saved with those of Stable-Baselines3, and restored (DL952, DL953), and how well they do.
 
 An agent knows nothing of what normalizes its observations, and nothing of its replay buffer: both are saved and loaded
-on their own. A normalizer that is restored goes on to learn, also while the agent is only evaluated.
+on their own. A normalizer that is restored goes on to learn, also while the agent is only evaluated. A loss need not
+fall in reinforcement learning, since its targets move: whether an agent gets better shows in the sums of the rewards of
+its episodes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import mean, stdev
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
 from dllint.confirm.probes.events import Stack
+
+_EPISODES = 40
+_STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learned nothing yet
+_MOST = 20_000
+_ERRORS = 3.0  # standard errors by which the means of the first and the last quarter differ
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +35,24 @@ class _Normalizer(Samples):
 
 
 class Agents(ObjectProbe[_Normalizer]):
+    def begin(self) -> None:
+        self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
+        self._returns: list[float] = []
+
+    def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
+        self._sums[environment] = self._sums.get(environment, 0.0) + reward
+        if is_terminal:
+            self._end(environment)
+
+    def on_episode(self, environment: Any, stack: Stack) -> None:
+        self._end(environment)
+
+    def _end(self, environment: Any) -> None:
+        total = self._sums.pop(environment, None)
+        if total is not None and len(self._returns) < _MOST:
+            self._returns.append(total)
+            self.run.trace("return", total)
+
     def on_agent_learns(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)
         if known is not None:
@@ -57,6 +84,17 @@ class Agents(ObjectProbe[_Normalizer]):
         else:
             known.moving += bool(normalizer.training)
             known.fixed += not normalizer.training
+
+    def judge(self) -> Judgements:
+        yield from super().judge()
+        number = len(self._returns)
+        if number >= _EPISODES:
+            first, last = self._returns[: number // 4], self._returns[-(number // 4) :]
+            error = ((stdev(first) ** 2 + stdev(last) ** 2) / (number // 4)) ** 0.5
+            found, change = {"first": mean(first), "last": mean(last)}, mean(last) - mean(first)
+            falls = change < -_ERRORS * error and self.run.steps >= _STEPS
+            verdict, seen = decided(falls, change > _ERRORS * error), self.whole(looks=number)
+            yield self.judgement("return-trend", seen, verdict, error=error, **found)
 
     def judge_each(self, seen: _Normalizer) -> Judgements:
         if seen.with_agent:

@@ -31,9 +31,10 @@ _SAME = 1e-4  # compared with the length of the weights
 
 @dataclass(slots=True, eq=False)
 class _Evaluations(Samples):
-    """Evaluations from one place; wrong are those that used the weights of the moment."""
+    """Evaluations from one place, of which wrong are those that used the weights of the moment; or checkpoints."""
 
     phases: int = 0  # of evaluation between training
+    with_average: int = 0  # checkpoints to resume from that an average is in
 
 
 class Averages(PlaceProbe[_Evaluations]):
@@ -44,7 +45,6 @@ class Averages(PlaceProbe[_Evaluations]):
         self._used = 0
         self._has_trained = False
         self._trained: WeakSet[nn.Module] = WeakSet()
-        self._saved: dict[Stack, list[bool]] = {}  # for each checkpoint to resume from, whether an average is in it
         self._is_saved = False
 
     def on_average(self, average: nn.Module, stack: Stack) -> None:
@@ -57,7 +57,7 @@ class Averages(PlaceProbe[_Evaluations]):
             return
         if event.model.training or self.run.steps < ENOUGH:
             return
-        seen = self.at(stack_of(event))
+        seen = self.at("DL941", stack_of(event))
         if not self._has_trained and not self.is_sampled(seen.calls, self.at_first):
             return
         own = list(event.model.parameters())
@@ -83,7 +83,9 @@ class Averages(PlaceProbe[_Evaluations]):
             holds = any(_is_among(each[_largest(each)].detach(), saved) for each in averages)
             self._is_saved = self._is_saved or holds
             if has_optimizer(event.content):
-                self._saved.setdefault(stack_of(event), []).append(holds)
+                seen = self.at("DL715", stack_of(event))
+                seen.count()
+                seen.with_average += holds
 
     def _found(self, why: str) -> list[list[Tensor]]:
         """The weights of each average that exists."""
@@ -95,13 +97,11 @@ class Averages(PlaceProbe[_Evaluations]):
         found += [_weights(item) for item in self._others if item not in self._averaged]
         return [weights for weights in found if weights]
 
-    def judge(self) -> Judgements:
-        yield from super().judge()
-        for stack, holds in self._saved.items():
-            verdict = decided(not self._is_saved and sys.modules.keys().isdisjoint(_WRITERS), self._is_saved)
-            yield self.judgement("DL715", self.whole(stack), verdict, checkpoints=len(holds), with_average=sum(holds))
-
     def judge_each(self, seen: _Evaluations) -> Judgements:
+        if seen.rule == "DL715":
+            verdict = decided(not self._is_saved and sys.modules.keys().isdisjoint(_WRITERS), self._is_saved)
+            yield self.judgement("DL715", seen, verdict)
+            return
         phases = sum(each.phases for each in self.noted())
         is_enough = phases >= ENOUGH or (phases > 0 and self.run.ended_by == "end")
         seen.looks = 1

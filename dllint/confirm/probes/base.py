@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary, WeakSet
@@ -60,13 +60,12 @@ class Samples:
         return decided(self.wrong >= ENOUGH, not self.wrong)
 
     def numbers(self) -> dict[str, Any]:
-        """What was counted, measured and named, for the words of the judgement, and for those who want to see it."""
+        """What was counted, measured and named, unless it is nothing, for the words of the judgement, and for those who
+        want to see it."""
         names = [each.name for each in fields(self) if each.name not in _NO_NUMBERS]
-        found = {name: value for name in names if (value := _plain(getattr(self, name))) is not None}
-        return {name: value for name, value in found.items() if value or name not in _OF_ALL}
+        return {name: value for name in names if (value := _plain(getattr(self, name)))}
 
 
-_OF_ALL = ("calls", "wrong", "what")
 _NO_NUMBERS = ("place", "stacks", "first", "last", "looks")
 
 
@@ -112,6 +111,7 @@ class Probe:
         self.judged: list[Judgement] = []  # what is known before observation ends
         self._times: Counter[Hashable] = Counter()
         self._met: WeakSet[Any] = WeakSet()
+        self._parts: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
         self.begin()
 
     def begin(self) -> None:
@@ -140,9 +140,7 @@ class Probe:
     def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
         """A module without parameters is called by no model: a criterion, a transform, a metric."""
 
-    def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
-        """A function that drops is called, inside of the call of ``outermost``."""
-
+    def on_dropout(self, drops: bool, stack: Stack) -> None: ...  # a function that may, in a model in evaluation mode
     def on_load(self, load: events.Load) -> None: ...  # ``load_state_dict`` has been called
     def on_average(self, average: nn.Module, stack: Stack) -> None: ...  # has taken in the weights of a model
     def on_replicate(self, module: nn.Module, stack: Stack) -> None: ...  # wrapped in DistributedDataParallel
@@ -156,7 +154,7 @@ class Probe:
     def on_derivative(self) -> None: ...  # ``torch.autograd.grad`` is called
 
     # optimizers, schedulers and scalers
-    def on_step_passed_over(self, optimizer: Optimizer) -> None: ...  # while observing rested: nothing else is told
+    def on_step_passed_over(self, optimizer: Optimizer) -> None: ...  # in a rest, if ``run.tells_of_each_step``
     def on_gap(self) -> None: ...  # observing has rested: what is under way may have begun without being told of
     def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None: ...  # is about to be told it
     def on_rates_asked(self, scheduler: Any, rates: list[float], stack: Stack) -> None: ...  # by ``get_lr``
@@ -210,12 +208,19 @@ class Probe:
 
     def is_sampled(self, number: int, at_first: int) -> bool:
         """Whether to look at something, by its number from 1: so many at first, and then one in so many."""
-        return number <= at_first or number % self.run.every == 0
+        return number <= at_first or number % self.run.settings.every == 0
 
     def is_next_sampled(self, of: Hashable, at_first: int) -> bool:
         """The same by a count that is kept here: of calls from a place, for instance."""
         self._times[of] += 1
         return self.is_sampled(self._times[of], at_first)
+
+    def has_part(self, module: nn.Module, is_meant: Callable[[nn.Module], bool]) -> bool:
+        """Whether any part of a model is meant; each model is looked through once, and always for the same."""
+        has_part = self._parts.get(module)
+        if has_part is None:
+            has_part = self._parts[module] = any(map(is_meant, module.modules()))
+        return has_part
 
     def is_new(self, thing: Any) -> bool:
         """Whether an object is met here for the first time."""
@@ -312,7 +317,7 @@ class ObjectProbe(_Collecting[S]):
 
     def due(self) -> Iterator[tuple[Any, S]]:
         """The objects that are to be looked at in this step, with what is known of them."""
-        is_sampled = self.run.steps % self.run.every == 0
+        is_sampled = self.run.steps % self.run.settings.every == 0
         for thing, seen in self.known.items() if self.seen else ():
             if seen is not None and (seen.looks < ENOUGH or is_sampled):
                 yield thing, seen

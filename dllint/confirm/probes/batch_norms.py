@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from torch import nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
@@ -19,7 +18,6 @@ from dllint.confirm.evidence import Voice
 from dllint.confirm.inside.feed import Source
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import BackwardCall, Batches, ModelForward, stack_of
-from dllint.confirm.probes.graph import nodes
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
@@ -47,7 +45,6 @@ class BatchNorms(PlaceProbe[_Norms]):
         self._sizes: dict[Source, tuple[int, int, bool] | None] = {}  # samples, those of a batch, one is left over
         self._flat: set[Source] = set()  # loaders of models in which a sample gives a channel one value
         self._is_replicated = False
-        self._wrapped: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         if batches.source not in self._sizes:
@@ -55,20 +52,14 @@ class BatchNorms(PlaceProbe[_Norms]):
 
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
-            is_wrapped = isinstance(event.model, DistributedDataParallel)
-            self._is_replicated = is_wrapped and self._has_local_norms(event.model)
-
-    def _has_local_norms(self, module: nn.Module) -> bool:
-        """Whether a wrapped model has batch norms that know nothing of other ranks."""
-        if module not in self._wrapped:
-            self._wrapped[module] = are_several_ranks() and any(_is_local(part) for part in module.modules())
-        return self._wrapped[module]
+            is_wrapped = isinstance(event.model, DistributedDataParallel) and are_several_ranks()
+            self._is_replicated = is_wrapped and self.has_part(event.model, _is_local)
 
     def before_backward(self, call: BackwardCall) -> None:
         seen = self.sample(stack_of(call))
         if seen is None or self.run.packs:
             return
-        shapes = [shape for node in nodes(call.roots) if node.name() in _NODES and (shape := _shape(node))]
+        shapes = [shape for node in call.nodes if node.name() in _NODES and (shape := _shape(node))]
         if not shapes:
             return
         values = [shape.numel() // shape[1] for shape in shapes]
@@ -117,4 +108,5 @@ def _sizes(loader: Any) -> tuple[int, int, bool] | None:
 
 
 def _is_local(part: nn.Module) -> bool:
+    """Whether a layer is a batch norm that knows nothing of other ranks."""
     return isinstance(part, _BatchNorm) and not isinstance(part, SyncBatchNorm) and part.training

@@ -101,7 +101,7 @@ class Coverage(Probe):
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         self._steps += 1
-        if self.run.gradients.of(event.optimizer).steps <= ENOUGH or self._steps % self.run.every == 0:
+        if self.run.gradients.of(event.optimizer).steps <= ENOUGH or self._steps % self.run.settings.every == 0:
             self._look()
 
     def _look(self) -> None:
@@ -145,10 +145,7 @@ class Coverage(Probe):
             yield self._unregistered()
             if self._misspelled:
                 trained = [name for name, is_trained in self._misspelled.items() if is_trained]
-                told = "what is frozen has no gradients"
-                if trained:
-                    told = f"{trained[0]} is set, and gradients arrive all the same"
-                yield self._told("DL309", decided(trained, True), [], "alarm", told)
+                yield self._told("DL309", decided(trained, True), [], "alarm", name=trained[:1])
             frozen = [item for item in self._frozen.items if item.is_frozen and item.steps >= ENOUGH]
             moved = [item for item in frozen if item.has_moved]
             if frozen:
@@ -172,11 +169,11 @@ class Coverage(Probe):
         return self._told("DL308", decided(matters, not strangers), strangers, "note")
 
     def _told(
-        self, rule: str, verdict: Verdict, items: list[_Watched], voice: Voice = "alarm", told: str = "", **more: Any
+        self, rule: str, verdict: Verdict, items: list[_Watched], voice: Voice = "alarm", **more: Any
     ) -> Judgement:
         numbers = {"number": len(items), "with_gradients": len(self._used.items), **more}
         names, seen = [item.name for item in items][:20], self.whole(looks=self.run.steps)
-        return self.judgement(rule, seen, verdict, told, voice, parameters=names, **numbers)
+        return self.judgement(rule, seen, verdict, "", voice, parameters=names, **numbers)
 
     def _is_a_part(self, missing: list[_Watched]) -> bool:
         """Whether just one child of a module is missing, with all of its parameters: a probe on fixed features."""

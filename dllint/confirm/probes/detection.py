@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dllint.confirm.inside.parts import unwrapped
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.events import ModelForward, stack_of
 
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
 _UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
@@ -24,38 +25,36 @@ _FEWEST = 8  # boxes
 
 @dataclass(slots=True, eq=False)
 class _Boxes(Samples):
-    """The boxes that a model was given at one place."""
+    """The boxes that a model was given at one place; or its evaluations there, with the score below which it drops."""
 
     is_known: bool = False  # the model is one of torchvision's
     boxes: int = 0
     invalid: int = 0
     highest: float = 0.0
+    lowest: float = 1.0  # score
 
 
 class Detection(PlaceProbe[_Boxes]):
     at_first = 5
 
-    def begin(self) -> None:
-        self._thresholds: dict[Stack, list[float]] = {}
-
     def on_model_forward(self, event: ModelForward) -> None:
-        inputs, named, stack = event.arguments.positional, event.arguments.keywords, stack_of(event)
+        images, targets = event.arguments.get(0, "images"), event.arguments.get(1, "targets")
         if event.grad == "on":
-            targets = named.get("targets", inputs[1] if len(inputs) > 1 else None)
-            images = named.get("images", inputs[0] if inputs else None)
             if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):
-                self._look(event.model, images, targets, stack)
+                self._look(event, images, targets)
         elif self.run.steps and not event.model.training:
-            threshold = _threshold(event.model) if self.is_next_sampled(stack, self.at_first) else None
-            if threshold is not None:
-                self._thresholds.setdefault(stack, []).append(threshold)
+            seen, threshold = self.sample("DL513", stack_of(event)), _threshold(event.model)
+            if seen is not None and threshold is not None:
+                seen.count()
+                seen.lowest = min(seen.lowest, threshold)
 
-    def _look(self, module: nn.Module, images: Any, targets: Any, stack: Stack) -> None:
-        seen = self.sample(stack)
+    def _look(self, event: ModelForward, images: Any, targets: Any) -> None:
+        seen = self.sample("DL512", stack_of(event))
         boxes = torch.cat([target["boxes"].detach().reshape(-1, 4) for target in targets])
         if seen is None or not len(boxes):
             return
-        seen.is_known = _is_of_torchvision(module)
+        modules = (kind.__module__ for kind in type(unwrapped(event.model)).__mro__)
+        seen.is_known = any(name.startswith("torchvision.models.detection") for name in modules)
         numbers = torch.stack([(boxes[:, 2:] <= boxes[:, :2]).any(1).sum(), boxes.max().float()]).tolist()
         side = min(min(image.shape[-2:]) for image in images)
         is_unit = numbers[1] <= _UNIT and side > _SIDE
@@ -64,13 +63,11 @@ class Detection(PlaceProbe[_Boxes]):
         seen.invalid += int(numbers[0])
         seen.highest = max(seen.highest, numbers[1])
 
-    def judge(self) -> Judgements:
-        yield from super().judge()
-        for stack, thresholds in self._thresholds.items():
-            lowest, seen = min(thresholds), self.whole(stack, looks=len(thresholds))
-            yield self.judgement("DL513", seen, decided(lowest >= _HIGH, True), lowest=lowest)
-
     def judge_each(self, seen: _Boxes) -> Judgements:
+        if seen.rule == "DL513":
+            if seen.looks:
+                yield self.judgement("DL513", seen, decided(seen.lowest >= _HIGH, True))
+            return
         verdict = seen.unanimous if seen.boxes >= _FEWEST else "INCONCLUSIVE"
         if seen.wrong and self.run.ended_by == "exception":  # as such boxes end it
             verdict = "CONFIRMED"
@@ -84,14 +81,9 @@ def _are_targets(value: Any) -> bool:
     return all(isinstance(item, dict) and isinstance(item.get("boxes"), Tensor) and "labels" in item for item in value)
 
 
-def _is_of_torchvision(module: nn.Module) -> bool:
-    inner = getattr(module, "module", module)
-    return any(kind.__module__.startswith("torchvision.models.detection") for kind in type(inner).__mro__)
-
-
 def _threshold(module: nn.Module) -> float | None:
     """The score below which a detector drops boxes; None for what is no detector."""
-    inner = getattr(module, "module", module)
+    inner = unwrapped(module)
     for part in (getattr(inner, "roi_heads", None), inner):
         value = getattr(part, "score_thresh", None)
         if isinstance(value, (int, float)):

@@ -145,9 +145,7 @@ class Diffusion(PlaceProbe[_Losses]):
         if seen.looks >= ENOUGH and samples >= _ROWS:
             ((_, most),) = seen.conditions.most_common(1)
             share = most / samples if most > 1 else 0.0
-            told = "some are dropped" if share >= _DROPPED else "none is dropped before it reaches the model"
-            verdict = decided(share < _DROPPED, True)
-            yield self.judgement("DL946", seen, verdict, told, "", share=share, samples=samples)
+            yield self.judgement("DL946", seen, decided(share < _DROPPED, True), "", "", share=share, samples=samples)
 
 
 def _covariance(x: Tensor, noise: Tensor) -> Tensor:

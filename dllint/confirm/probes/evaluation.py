@@ -48,8 +48,8 @@ class Evaluation(PlaceProbe[_Calls]):
             seen.waiting += 1
             self._waiting[seen] = None
 
-    def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
-        self.at("DL216", stack).count(training and probability > 0)
+    def on_dropout(self, drops: bool, stack: Stack) -> None:
+        self.at("DL216", stack).count(drops)
 
     def before_backward(self, call: BackwardCall) -> None:
         self._settle(used=True)

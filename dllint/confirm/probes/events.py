@@ -12,6 +12,7 @@ from dllint import events
 from dllint.confirm.evidence import Stack as Stack
 from dllint.confirm.inside.feed import Batches as Batches
 from dllint.confirm.inside.places import stack_of as stack_of
+from dllint.confirm.probes.graph import nodes
 
 GradientClip = events.GradientClip[Any]
 ModeChange = events.ModeChange[Any]
@@ -45,8 +46,16 @@ class BackwardCall(events.Backward[Tensor]):
     factor: float = 1.0
     batches: Batches | None = None
     leaves: list[Tensor] | None = None  # the tensors that it sends gradients to, where the graph was looked at
+    _nodes: list[Any] | None = None
     scale: float = 1.0  # that a scaler has multiplied the loss by
     _value: float | None = None
+
+    @property
+    def nodes(self) -> list[Any]:
+        """The operations behind it, the last first. Walks through the graph, once."""
+        if self._nodes is None:
+            self._nodes = list(nodes(self.roots))
+        return self._nodes
 
     @property
     def value(self) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -53,8 +53,8 @@ class Tracked:
         self._has_moved = False
         self._samples: list[ref[Tensor]] = []
         self._number = -1  # of the parameters that the samples were taken from
-        self._before: list[tuple[Tensor, Tensor | None]] = []  # samples and their gradients
-        self._notes: list[tuple[int, bool]] = []  # the versions of these, and whether they are left from before
+        # samples, their gradients, the versions of these, and whether they are left from before
+        self._before: list[tuple[Tensor, Tensor | None, int, bool]] = []
         self._left: dict[int, tuple[ref[Tensor], int]] = {}  # a sample's gradient and version as last seen non-zero
 
     @property
@@ -95,8 +95,10 @@ class Tracked:
         samples = self.samples()
         if not self._begin:
             self._begin = [(ref(p), _part(p).clone()) for p in samples]
-        self._before = [(p, p.grad) for p in samples]
-        self._notes = [(-1, False) if g is None else (g._version, self._is_dirty(p, g)) for p, g in self._before]
+        self._before = []
+        for p in samples:
+            is_dirty = p.grad is not None and self._is_dirty(p, p.grad)
+            self._before.append((p, p.grad, -1 if p.grad is None else p.grad._version, is_dirty))
 
     def _is_dirty(self, parameter: Tensor, gradient: Tensor) -> bool:
         known = self._left.get(id(parameter))
@@ -106,12 +108,12 @@ class Tracked:
     def look_after(self, call: events.BackwardCall, scaled: bool) -> bool:
         """Compare with the gradients after the backward pass. Returns whether it reached this optimizer."""
         added: list[bool] = []  # of each gradient that has changed, whether it was added to what was left there
-        for (parameter, before), (version, is_dirty) in zip(self._before, self._notes, strict=True):
+        for parameter, before, version, is_dirty in self._before:
             now = parameter.grad
             if now is not None and (now is not before or now._version != version):
                 added.append(is_dirty and now is before)
                 self._left[id(parameter)] = (ref(now), now._version)
-        self._before, self._notes = [], []  # which would keep the gradients
+        self._before = []  # which would keep the gradients
         if not added:
             return False
         if any(added):
@@ -175,20 +177,20 @@ class Gradients(Probe):
 
     def begin(self) -> None:
         self.tracked: list[Tracked] = []
-        self._known: WeakKeyDictionary[Optimizer, Tracked] = WeakKeyDictionary()
         self._scaled: tuple[Any, Tensor] | None = None
         self._passes: Counter[Stack] = Counter()
         self.run.gradients = self
 
     def of(self, optimizer: Optimizer) -> Tracked:
         """What is known about an optimizer."""
-        inner = getattr(optimizer, "optimizer", None)  # of a wrapper, such as that of Accelerate
-        if optimizer not in self._known and isinstance(inner, Optimizer):
-            return self.of(inner)
-        return self._known.get(optimizer) or self._track(optimizer, ())
+        known = self.run.tracked.get(optimizer)
+        if known is None:
+            inner = getattr(optimizer, "optimizer", None)  # of a wrapper, such as that of Accelerate
+            known = self.of(inner) if isinstance(inner, Optimizer) else self._track(optimizer, ())
+        return known
 
     def _track(self, optimizer: Optimizer, stack: Stack) -> Tracked:
-        tracked = self._known[optimizer] = Tracked(optimizer, stack)
+        tracked = self.run.tracked[optimizer] = Tracked(optimizer, stack)
         self.tracked.append(tracked)
         return tracked
 
@@ -215,9 +217,6 @@ class Gradients(Probe):
     def on_gap(self) -> None:
         for tracked in self.tracked:
             tracked.is_partial = True
-
-    def on_step_passed_over(self, optimizer: Optimizer) -> None:
-        self.of(optimizer).steps += 1
 
     def on_backward(self, call: events.BackwardCall) -> None:
         scaled = self.scale_of(call.roots) is not None
@@ -246,7 +245,7 @@ class Gradients(Probe):
 
     def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked = self.of(event.optimizer)
-        tracked.stepped(stack_of(event), tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
+        tracked.stepped(stack_of(event), tracked.looked < ENOUGH or tracked.steps % self.run.settings.every == 0)
 
     def judge(self) -> Judgements:
         for tracked in self.tracked if self.run.settings.mode == "observe" else ():
@@ -262,9 +261,9 @@ class Gradients(Probe):
         moved, is_over = tracked.has_moved(), self.run.ended_by in _OVER
         is_used = bool(tracked.steps) or moved
         is_enough = tracked.reached >= ENOUGH and (is_used or is_over or tracked.reached >= _MANY)
-        verdict, told = decided(is_enough and not is_used, is_enough), "moved" if moved else "never moved"
+        verdict, how = decided(is_enough and not is_used, is_enough), "moved" if moved else "never moved"
         seen = tracked.seen(tracked.reached, *tracked.backward_stacks)
-        yield self.judgement("DL201", seen, verdict, told, alarm_if(is_over), steps=tracked.steps, moved=moved)
+        yield self.judgement("DL201", seen, verdict, "", alarm_if(is_over), steps=tracked.steps, how=how)
 
     def _stale(self, tracked: Tracked) -> Judgements:
         """DL202."""

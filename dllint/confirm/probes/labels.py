@@ -1,10 +1,12 @@
 """Labels of losses over classes: those that count from one (DL514), that are mostly of one class (DL517), all the same,
-or all ignored; and the largest logits."""
+all ignored, or padding (DL108); logits that are too large, and those whose sum drifts away (DL907)."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -23,11 +25,20 @@ _NARROW = 0.1  # of the entropy of the labels
 _ELEMENTS = 16  # labels from which it counts that they are the same
 _SHOWN = 100  # classes that the report draws
 _HUGE_LOGIT = 100.0
+_BATCHES = 5  # from which padding is told from labels that happen to repeat
+_ROWS, _SHARE, _CONCENTRATION = 0.5, 0.05, 0.9
+_NONE = 0.01
+_WORDS = 512  # classes from which on these are words
+_SPACING = 25  # steps between sums that are looked at
+_STEPS = 500  # over which a drift is one
+_PARTS = 5  # of that time, in each of which it has to go on
+_DRIFT, _STEADY = 2.0, 1.5
 
 
 @dataclass(slots=True, eq=False)
 class _Labels(Samples):
-    """What the losses from one place were given; wrong are those that were refused for a label that is one too high."""
+    """What the losses from one place were given; wrong are those that were refused for a label that is one too high, or
+    where the targets look padded."""
 
     classes: int = 0
     counts: Tensor = field(default_factory=lambda: torch.zeros(0))  # of labels, by class
@@ -36,6 +47,10 @@ class _Labels(Samples):
     logs: list[float] = field(default_factory=list)  # of the sum of the exponentials of a row of logits
     highest: float = 0.0
     is_half: bool = False
+    values: Counter[int] = field(default_factory=Counter)  # that fill the ends of rows
+    clean: int = 0  # calls in which all padding, if any, is ignored
+    shares: list[float] = field(default_factory=list)  # of the targets, that padding may be
+    sums: list[tuple[int, float]] = field(default_factory=list)  # over words: by step, the mean of |log Z|
 
     def take(self, labels: Tensor, classes: int) -> None:
         """Note the labels of a loss."""
@@ -47,8 +62,16 @@ class _Labels(Samples):
 
 class Labels(PlaceProbe[_Labels]):
     def on_loss_call(self, call: LossCall) -> None:
-        if call.function in _LOSSES and _are_classes(call.input, call.target) and call.result.requires_grad:
-            seen, scores = self.sample(stack_of(call)), call.input.detach()
+        if call.function not in _LOSSES:
+            return
+        self._look_for_padding(call)
+        scores = call.input.detach()
+        if call.function == "cross_entropy" and scores.dim() == 2 and scores.shape[1] >= _WORDS:
+            sums = self.at("DL907", stack_of(call)).sums
+            if call.input.requires_grad and (not sums or self.run.steps >= sums[-1][0] + _SPACING):
+                sums.append((self.run.steps, float(torch.logsumexp(scores.float(), 1).abs().mean())))
+        if _are_classes(call.input, call.target) and call.result.requires_grad:
+            seen = self.sample("labels", stack_of(call))
             if seen is not None:
                 kept = call.target != call.options.get("ignore_index", -100)
                 seen.take(call.target[kept], scores.shape[1])
@@ -56,6 +79,18 @@ class Labels(PlaceProbe[_Labels]):
                     seen.predicted.append(_counted(scores.argmax(1)[kept], seen.classes))
                 if call.function == "cross_entropy":
                     self._look(seen, scores, kept)
+
+    def _look_for_padding(self, call: LossCall) -> None:
+        rows = _rows(call.target)
+        seen = None if rows is None else self.sample("DL108", stack_of(call))
+        if rows is not None and seen is not None:
+            ends = (_at_the_end(rows), _at_the_end(rows.flip(1)))
+            value, share, is_padding = max(ends, key=lambda end: (end[2], end[1]))
+            is_ignored = value == call.options.get("ignore_index", -100)
+            seen.count(is_padding and not is_ignored)
+            seen.values[value] += 1
+            seen.shares.append(share)
+            seen.clean += is_ignored or share < _NONE
 
     def _look(self, seen: _Labels, logits: Tensor, kept: Tensor) -> None:
         """Take in logits. Reads from the device once."""
@@ -70,7 +105,7 @@ class Labels(PlaceProbe[_Labels]):
 
     def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
         if function in _LOSSES and _are_classes(input, target) and target.device.type == "cpu":
-            seen = self.at(stack)
+            seen = self.at("labels", stack)
             seen.take(target[target < input.shape[1]], input.shape[1])
             seen.wrong += int(target.max()) == seen.classes
 
@@ -84,6 +119,12 @@ class Labels(PlaceProbe[_Labels]):
                 yield from self._balanced(seen, counts)
             if seen.logs:
                 yield from self._useful(seen, counts)
+            if seen.values:
+                value, times = seen.values.most_common(1)[0]
+                verdict = decided(seen.wrong == seen.looks == times >= _BATCHES, seen.clean == seen.looks >= ENOUGH)
+                yield self.judgement("DL108", seen, verdict, value=value)
+            if seen.sums:
+                yield from self._drift(seen)
 
     def _balanced(self, seen: _Labels, counts: list[int]) -> Judgements:
         """DL514 and DL517."""
@@ -111,6 +152,18 @@ class Labels(PlaceProbe[_Labels]):
             is_enough = len(seen.logs) >= ENOUGH
             yield self.judgement(rule, seen, decided(is_enough and is_wrong, is_enough), met=met, labels=labels)
 
+    def _drift(self, seen: _Labels) -> Judgements:
+        """DL907: whether the mean of the logarithm of what a softmax divides by goes away from 0, on and on."""
+        steps, size = seen.sums[-1][0] - seen.sums[0][0], len(seen.sums) // _PARTS
+        parts = [seen.sums[index * size : (index + 1) * size] for index in range(_PARTS)] if size else []
+        means = [sum(value for _, value in part) / len(part) for part in parts]
+        if means and steps >= _STEPS:
+            rises = all(after > before for before, after in pairwise(means))
+            factor = means[-1] / means[0] if means[0] else 1.0
+            seen.first, seen.last, seen.looks = seen.sums[0][0], seen.sums[-1][0], len(seen.sums)
+            verdict = decided(rises and factor > _DRIFT, factor < _STEADY)
+            yield self.judgement("DL907", seen, verdict, first=means[0], last=means[-1], steps=steps)
+
 
 def _are_classes(scores: Tensor, target: Tensor) -> bool:
     is_index = not target.is_floating_point() and target.numel() > 0 and target.dim() == scores.dim() - 1
@@ -125,3 +178,25 @@ def _counted(labels: Tensor, classes: int) -> Tensor:
 def _entropy(counts: list[int]) -> float:
     total = sum(counts)
     return -sum(count / total * math.log(count / total) for count in counts if count) if total else 0.0
+
+
+def _rows(target: Tensor) -> Tensor | None:
+    """The targets as one row per sequence; None where they are none of sequences."""
+    if target.is_floating_point():
+        return None
+    base = target._base
+    if target.dim() == 1 and base is not None and base.numel() == target.numel():
+        target = base
+    return target if target.dim() == 2 and min(target.shape) > 1 else None
+
+
+def _at_the_end(rows: Tensor) -> tuple[int, float, bool]:
+    """The value at the end of most rows, the share of the targets that it fills there, and whether it is padding."""
+    value = rows[:, -1].mode().values
+    is_value = rows == value
+    runs = is_value.flip(1).long().cumprod(1).sum(1)  # how many at the end of each row
+    in_runs = torch.where(runs >= 2, runs, torch.zeros_like(runs)).sum()
+    total = is_value.sum().clamp(min=1)
+    share = float(in_runs / rows.numel())
+    in_rows = float((runs >= 2).float().mean())
+    return int(value), share, in_rows > _ROWS and share > _SHARE and float(in_runs / total) > _CONCENTRATION

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from dllint.confirm.evidence import Voice
-from dllint.confirm.inside.feed import Source
+from dllint.confirm.inside.feed import Source, samplers_of
 from dllint.confirm.inside.parts import parts, tensors
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
 from dllint.confirm.probes.events import Batches
@@ -47,7 +47,7 @@ class _Loader:
     start: str  # how its workers start; empty where it has none
     pins: bool
     unsendable: list[str] = field(default_factory=list)
-    sharers: list[int] = field(default_factory=list)  # by how many each of its samplers divides
+    sharers: list[int] = field(default_factory=list)  # by how many ranks its samplers divide, the outermost first
     unpinned: list[str] = field(default_factory=list)
     batches: int = 0
     free: int = 0  # bytes of shared memory
@@ -74,7 +74,8 @@ class LoaderSetup(Probe):
                 system = os.statvfs(_SHARED)
                 known.free = system.f_bavail * system.f_frsize
                 known.at_once = loader.num_workers * (loader.prefetch_factor or 1) * _TWICE
-        known.sharers = _sharers(loader)
+        counts = [getattr(each, name, 1) for each in samplers_of(loader) for name in ("num_replicas", "num_processes")]
+        known.sharers = [count for count in counts if isinstance(count, int) and count > 1]
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         known = self._loaders.get(batches.source)
@@ -151,19 +152,6 @@ def _can_be_found(function: FunctionType) -> bool:
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is not None
-
-
-def _sharers(loader: Any) -> list[int]:
-    """By how many ranks the samplers of a loader divide, the outermost first."""
-    found: list[int] = []
-    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    for _ in range(5):
-        if sampler is None:
-            break
-        counts = [getattr(sampler, name, 1) for name in ("num_replicas", "num_processes")]
-        found += [count for count in counts if isinstance(count, int) and count > 1]
-        sampler = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
-    return found
 
 
 def _unpinned(value: Any, name: str, depth: int) -> Iterator[str]:

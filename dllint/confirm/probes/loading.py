@@ -8,7 +8,6 @@ from statistics import median
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided, parameters_of
 from dllint.confirm.probes.events import Load, OptimizerStep
@@ -38,6 +37,7 @@ class _Pretrained(Samples):
 
     weights: list[tuple[ReferenceType[Tensor], Tensor]] = field(default_factory=list)
     drift: float = 0.0
+    since: int | None = None  # steps of all optimizers before the first of the one that holds them
     rates: set[float] = field(default_factory=set)  # of the optimizer that holds them
 
     def look(self) -> None:
@@ -81,30 +81,25 @@ class Loading(PlaceProbe[_Loaded]):
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         for known in self._pretrained:
-            if self.is_sampled(known.looks, 0):
+            if known.since is None or self.run.all_steps - known.since >= known.looks + self.run.settings.every:
                 alive = {id(weight()) for weight, _ in known.weights if weight() is not None}
-                if alive.isdisjoint(map(id, parameters_of(event.optimizer))):
-                    continue
-                known.rates = {float(group.get("lr", 0.0)) for group in event.optimizer.param_groups}
-                known.look()
-            known.count()
-
-    def on_step_passed_over(self, optimizer: Optimizer) -> None:
-        for known in self._pretrained:
-            known.looks += bool(known.looks)
+                if not alive.isdisjoint(map(id, parameters_of(event.optimizer))):
+                    known.since = self.run.all_steps if known.since is None else known.since
+                    known.looks = self.run.all_steps - known.since  # up to the last time
+                    known.rates = {float(group.get("lr", 0.0)) for group in event.optimizer.param_groups}
+                    known.look()
 
     def judge(self) -> Judgements:
         yield from super().judge()
         for known in self._pretrained:
-            if known.looks:
+            if known.since is not None:
                 known.look()
-                known.last = self.run.steps
+                known.looks, known.last = self.run.all_steps - known.since, self.run.steps
                 is_far = known.drift > _FAR and len(known.rates) == 1
                 yield self.judgement("DL607", known, decided(is_far, known.drift < _NEAR and known.looks >= _STEPS))
 
     def judge_each(self, seen: _Loaded) -> Judgements:
-        told = f"{seen.mismatch} has another shape, which `strict` is not about" if seen.mismatch else "all shapes fit"
-        yield self.judgement("DL603", seen, decided(seen.mismatch, True), told)
+        yield self.judgement("DL603", seen, decided(seen.mismatch, True))
         if not seen.mismatch:
             is_wrong = seen.parameters < _HALF and (seen.given < _HALF or not seen.names) and not seen.was_tried
             yield self.judgement(

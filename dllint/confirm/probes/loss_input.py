@@ -1,5 +1,6 @@
 """Whether a loss is given what it expects: logits or logarithms of probabilities as its input (DL101 to DL104, DL112,
-DL115), targets of the right kind (DL106), and both in the right order and of one shape (DL111, DL117)."""
+DL115; as that of a categorical distribution: DL116), targets of the right kind (DL106), and both in the right order and
+of one shape (DL111, DL117)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples
-from dllint.confirm.probes.events import LossCall, stack_of
+from dllint.confirm.probes.events import LossCall, Stack, stack_of
 from dllint.confirm.probes.graph import origin
 
 _SYMMETRIC = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
@@ -118,6 +119,11 @@ class LossInput(PlaceProbe[_Inputs]):
                 if rule in _OF_INPUTS:
                     self._look(seen, call)
                 seen.count(answer)
+
+    def on_logits(self, logits: Tensor, stack: Stack) -> None:
+        seen = self.sample("DL116", stack)
+        if seen is not None and logits.shape[-1:] >= (2,):
+            seen.count(are_probabilities(logits.detach(), -1))
 
     def _look(self, seen: _Inputs, call: LossCall) -> None:
         seen.what = call.function

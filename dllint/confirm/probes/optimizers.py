@@ -1,19 +1,22 @@
 """What optimizers step with: gradients that are still scaled (DL214), gradients that are mostly weight decay (DL301),
-and a learning rate of 0."""
+and a learning rate of 0; and those that are made again and again for the same parameters (DL217)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import median
+from weakref import ReferenceType, ref
 
+from torch import Tensor
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided
-from dllint.confirm.probes.events import OptimizerStep, SchedulerStep
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of
+from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, SchedulerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _COUPLED = ("Adam", "NAdam", "RAdam")  # whose decay goes through the moments, as the gradient does
 _STRONG, _WEAK = 0.03, 0.005  # shares of the gradient that are decay
+_WITHOUT_MEMORY = ("SGD", "LBFGS")  # the first unless it has momentum
 _FEWEST = 10  # steps with a learning rate of 0
 _WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the first of a warm-up
 
@@ -29,13 +32,42 @@ class _Steps(Samples):
     scheduled: int = 0  # steps of its schedulers
 
 
+@dataclass(slots=True, eq=False)
+class _Made:
+    """The optimizers that were made at one place for the same parameters, one after another."""
+
+    kind: str
+    parameter: ReferenceType[Tensor]  # the first
+    remembers: bool
+    latest: Tracked
+    steps: int = 0  # of those before the latest
+    used: int = 0  # how many of these have stepped
+
+
 class Optimizers(Probe):
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
+        self._made: dict[Stack, list[_Made]] = {}
 
     def _of(self, optimizer: Optimizer) -> tuple[Tracked, _Steps]:
         tracked = self.run.gradients.of(optimizer)
         return tracked, self._steps.setdefault(tracked, _Steps())
+
+    def on_optimizer_created(self, event: OptimizerCreated) -> None:
+        optimizer, stack = event.optimizer, stack_of(event)
+        first = next(iter(parameters_of(optimizer)), None)
+        if first is None or not stack:
+            return
+        tracked = self.run.gradients.of(optimizer)
+        known = self._made.setdefault(stack, [])
+        same = next((made for made in known if made.parameter() is first), None)
+        if same is None:
+            remembers = tracked.kind not in _WITHOUT_MEMORY or bool(optimizer.param_groups[0].get("momentum"))
+            known.append(_Made(tracked.kind, ref(first), remembers, tracked))
+            return
+        same.steps += same.latest.steps
+        same.used += bool(same.latest.steps)
+        same.latest = tracked
 
     def before_optimizer_step(self, event: OptimizerStep) -> None:
         tracked, steps = self._of(event.optimizer)
@@ -79,3 +111,11 @@ class Optimizers(Probe):
                 seen = tracked.seen(still, *tracked.step_stacks, tracked.made)
                 voice = alarm_if(steps.scheduled not in _WARMING_UP)
                 yield self.judgement("learning-rate-zero", seen, decided(still >= _FEWEST, not still), "", voice)
+        for stack, known in self._made.items():
+            most = max(known, key=lambda made: made.used)
+            used = most.used + bool(most.latest.steps)
+            made = most.steps + most.latest.steps
+            if made:
+                places, verdict = self.whole(stack, looks=used), decided(used >= ENOUGH, used == 1 and made >= ENOUGH)
+                voice = alarm_if(most.remembers and made <= used)
+                yield self.judgement("DL217", places, verdict, "", voice, optimizer=most.kind, steps=made)

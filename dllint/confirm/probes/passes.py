@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler
 
-from dllint.confirm.inside.feed import Source
+from dllint.confirm.inside.feed import Source, samplers_of
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Judgements, Probe, alarm_if, decided
 from dllint.confirm.probes.events import Batches
@@ -14,7 +14,6 @@ from dllint.confirm.probes.events import Batches
 _FEWEST = 3  # batches of a pass that can be compared
 _SHOWN = 64  # samples of a pass that the report draws
 _MOST = 20  # passes of a loader
-_INSIDE = 4  # samplers inside of samplers
 
 
 class Passes(Probe):
@@ -24,7 +23,8 @@ class Passes(Probe):
 
     def on_pass(self, batches: Batches) -> None:
         loader, source = batches.loader, batches.source
-        sampler = _distributed_sampler(loader) if loader is not None else None
+        samplers = samplers_of(loader) if loader is not None else ()
+        sampler = next((each for each in samplers if isinstance(each, DistributedSampler)), None)
         if sampler is not None and sampler.shuffle:
             self._distributed.setdefault(source)
         is_first = loader is not None and not batches.number
@@ -74,13 +74,3 @@ def _compared(orders: list[list[Any]]) -> tuple[int, int]:
 def _is_sequential(order: list[list[Any]]) -> bool:
     flat = [index for batch in order for index in batch]
     return flat == list(range(len(flat)))
-
-
-def _distributed_sampler(loader: Any) -> DistributedSampler[Any] | None:
-    """The distributed sampler of a loader, which may be inside of others."""
-    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler  # which may have no length
-    for _ in range(_INSIDE):
-        if sampler is None or isinstance(sampler, DistributedSampler):
-            return sampler
-        sampler = getattr(sampler, "sampler", None)
-    return None

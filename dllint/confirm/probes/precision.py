@@ -12,7 +12,6 @@ import torch
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import BackwardCall, ModelForward, ScalerUpdate, Stack, stack_of
-from dllint.confirm.probes.graph import nodes
 
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
@@ -66,7 +65,7 @@ class Precision(PlaceProbe[_Seen]):
         if not self._waits or self.run.packs or seen.calls > ENOUGH:
             return
         self._waits = False
-        for node in nodes(call.roots):
+        for node in call.nodes:
             operand = getattr(node, _OPERANDS.get(node.name(), ""), None)
             if operand is not None and operand.is_floating_point():
                 seen.low += operand.dtype in _LOW

@@ -37,6 +37,7 @@ class RankComparison(Probe):
     def before_optimizer_step(self, event: OptimizerStep) -> None:
         if not self._begin and self.run.steps < ENOUGH and are_several_ranks():
             self._begin = dict(self._fingerprints())
+            self.run.tells_of_each_step = True  # as all ranks compare the same ones
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         self._count()
@@ -52,8 +53,7 @@ class RankComparison(Probe):
 
     def _count(self) -> None:
         self._steps += bool(self._begin)
-        every = self.run.settings.every  # in all ranks the same steps
-        if self._begin and (self._steps <= ENOUGH or self._steps % every == 0):
+        if self._begin and self.is_sampled(self._steps, ENOUGH):  # in all ranks the same steps
             now = dict(self._fingerprints())
             both = self._begin.keys() & now.keys()
             self.run.record.fingerprints = {name: [self._begin[name], now[name]] for name in both}

@@ -3,12 +3,11 @@ embedding does not have (DL904). Such a run ends there, and the probe tells the 
 
 from __future__ import annotations
 
-from collections import Counter
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples
 from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
 
 _LOSSES = {
@@ -19,47 +18,47 @@ _LOSSES = {
 """The rule about a loss, and the targets that it takes."""
 
 
-class Refusals(Probe):
-    def begin(self) -> None:
-        self._good: Counter[tuple[str, Stack]] = Counter()
-        self._refused: dict[tuple[str, Stack], tuple[str, int]] = {}  # what, and at which step
-        self._embeds: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+@dataclass(slots=True, eq=False)
+class _Calls(Samples):
+    """Calls from one place; wrong are those that were refused."""
 
+    told: str = ""  # why
+
+
+class Refusals(PlaceProbe[_Calls]):
     def on_loss_call(self, call: LossCall) -> None:
         if call.function in _LOSSES:
-            self._good[_LOSSES[call.function][0], stack_of(call)] += 1
+            self.at(_LOSSES[call.function][0], stack_of(call)).count()
+
+    def on_model_forward(self, event: ModelForward) -> None:
+        if self.has_part(event.model, lambda part: isinstance(part, nn.Embedding)):
+            self.at("DL904", stack_of(event)).count()
 
     def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
         is_number = target.is_floating_point() or target.is_complex()
         rule, takes = _LOSSES.get(function, ("", ""))
         if rule and not is_number and target.shape == input.shape and (rule == "DL107" or target.dim() > 1):
             what = f"{'a one-hot' if rule == 'DL105' else 'a'} target of type {target.dtype}".replace("torch.", "")
-            self._refused[rule, stack] = f"{function} refused {what}: it takes {takes}", self.run.steps
-
-    def on_model_forward(self, event: ModelForward) -> None:
-        embeds = self._embeds.get(event.model)
-        if embeds is None:
-            embeds = any(isinstance(part, nn.Embedding) for part in event.model.modules())
-            self._embeds[event.model] = embeds
-        if embeds:
-            self._good["DL904", stack_of(event)] += 1
+            self._refused(rule, stack, f"{function} refused {what}: it takes {takes}")
 
     def on_lookup_refused(self, indices: Tensor, weight: Tensor, stack: Stack) -> None:
         if indices.numel() and not indices.is_floating_point():
             low, high = int(indices.min()), int(indices.max())
             if high >= weight.shape[0]:
                 what = f"token {high} was looked up in an embedding of {weight.shape[0]} rows"
-                self._refused["DL904", stack] = what, self.run.steps
+                self._refused("DL904", stack, what)
             elif low < 0:
-                self._refused["DL904", stack] = f"the index {low} was looked up in an embedding", self.run.steps
+                self._refused("DL904", stack, f"the index {low} was looked up in an embedding")
+
+    def _refused(self, rule: str, stack: Stack, told: str) -> None:
+        seen = self.at(rule, stack)
+        seen.count(True)
+        seen.told = told
 
     def judge(self) -> Judgements:
-        for (rule, stack), (told, step) in self._refused.items():
-            seen = self.whole(stack, looks=self._good[rule, stack] + 1)
-            seen.last = step
-            yield self.judgement(rule, seen, "CONFIRMED", told)
-        refused = {(rule, place) for rule, stack in self._refused for place in stack}
-        for (rule, stack), calls in self._good.items():
-            if calls >= ENOUGH and not any((rule, place) in refused for place in stack[:1]):
-                seen = self.whole(stack, looks=calls)
-                yield self.judgement(rule, seen, "REFUTED", f"{calls} calls went well", "")
+        refused = {(seen.rule, line) for seen in self.noted() if seen.wrong for line in seen.stacks[0]}
+        for seen in self.noted():
+            if seen.wrong:
+                yield self.judgement(seen.rule, seen, "CONFIRMED", seen.told)
+            elif seen.looks >= ENOUGH and not any((seen.rule, line) in refused for line in seen.stacks[0][:1]):
+                yield self.judgement(seen.rule, seen, "REFUTED")

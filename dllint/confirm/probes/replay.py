@@ -127,10 +127,6 @@ def _copied(module: nn.Module) -> nn.Module | None:
         return None
 
 
-def _differ(left: Tensor, right: Tensor) -> bool:
-    return left.shape != right.shape or not bool((left == right).all())
-
-
 def _kept(tensor: Tensor) -> Tensor:
     return tensor.detach().float().clone()
 
@@ -187,7 +183,8 @@ class Trace:
         plain = outputs(self._module, first)
         with self._watched():
             before = outputs(self._module, first)
-            if not plain or len(plain) != len(before) or any(map(_differ, plain, before)):
+            is_same = len(plain) == len(before) and all(map(torch.equal, plain, before))
+            if not plain or not is_same:
                 return [], []
             self._at = 0
             return before, outputs(self._module, second)

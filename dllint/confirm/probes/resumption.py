@@ -68,8 +68,7 @@ class Resumption(Probe):
             self._note("DL714", type(scaler).__name__, scaler in self._restored, place)
 
     def _note(self, rule: str, kind: str, is_restored: bool, *stacks: Stack) -> None:
-        told = "was restored with the optimizer" if is_restored else "starts again, and the optimizer does not"
-        self.judged.append(self.judgement(rule, self.now(*stacks), decided(not is_restored, True), f"{kind} {told}"))
+        self.judged.append(self.judgement(rule, self.now(*stacks), decided(not is_restored, True), kind=kind))
 
     def on_state_saved(self, event: events.StateSaved) -> None:
         if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:

@@ -47,7 +47,8 @@ class Samples(Probe):
         if loader is not None and all(loader.dataset is not each for each in self._kept):
             self._kept.append(loader.dataset)
         if loader is not None and source not in self._sources and len(self._data) < _MOST:
-            made = _Data(stacks=(source.made,), dataset=_reference(loader.dataset), last_index=_last(loader.dataset))
+            last = len(loader.dataset) - 1 if hasattr(loader.dataset, "__len__") else -1
+            made = _Data(stacks=(source.made,), dataset=_reference(loader.dataset), last_index=last)
             self._sources[source] = self._data.setdefault(source.dataset, made)
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
@@ -87,11 +88,11 @@ class Samples(Probe):
             yield self.judgement("DL410", data, "CONFIRMED", told, failures=missing)
             return
         if data.met_last:
-            yield self.judgement("DL410", data, "REFUTED", "the last sample was taken")
+            yield self.judgement("DL410", data, "REFUTED")
         dataset, sources = data.dataset(), [source for source, known in self._sources.items() if known is data]
         is_over = self.run.ended_by in ("budget", "end") and threading.current_thread() is threading.main_thread()
         trains = any(batches.trained for source in sources for batches in source.passes)
-        if not is_over or not trains or dataset is None or not _has_samples(dataset):
+        if not is_over or not trains or dataset is None or data.last_index < 1 or isinstance(dataset, IterableDataset):
             return
         with random_states_kept():
             first, broken = _asked(dataset, 0)
@@ -99,8 +100,7 @@ class Samples(Probe):
                 return
             error = None if data.met_last else _asked(dataset, len(dataset) - 1)[1]
             if error is not None:
-                told = f"there is no last sample: {error}" if error else "there is a last sample"
-                yield self.judgement("DL410", data, decided(error, True), told)
+                yield self.judgement("DL410", data, decided(error, True), f"there is no last sample: {error}")
             yield from self._beyond(data, dataset, content_of(first))
 
     def _beyond(self, data: _Data, dataset: Any, first: str) -> Judgements:
@@ -130,14 +130,6 @@ def _reference(dataset: Any) -> Any:
         return ref(dataset)
     except TypeError:  # a list, for instance
         return lambda: None
-
-
-def _last(dataset: Any) -> int:
-    return len(dataset) - 1 if hasattr(dataset, "__len__") else -1
-
-
-def _has_samples(dataset: Any) -> bool:
-    return not isinstance(dataset, IterableDataset) and hasattr(dataset, "__len__") and len(dataset) > 1
 
 
 def _asked(dataset: Any, index: int) -> tuple[Any, str | None]:

@@ -34,8 +34,10 @@ class Sensitivity(Replaying):
 
     def is_kept(self, event: ModelForward) -> bool:
         """Whether to keep a call: one that trains, or one of a model that is only evaluated."""
-        given = [*event.arguments.positional, *event.arguments.keywords.values()]
-        return event.grad == "on" or not (self.run.backwards or event.model.training or not _are_plain(given))
+        if event.grad == "on" or self.run.backwards or event.model.training:
+            return event.grad == "on"
+        given = event.arguments.all()  # tensors and numbers alone, and no cache that grows
+        return all(value is None or isinstance(value, (Tensor, bool, int, float, str)) for value in given)
 
     def judge(self) -> Judgements:
         for call, module in self.replayable() if self.run.steps >= ENOUGH or not self.run.backwards else ():
@@ -192,11 +194,6 @@ def _as_it_was(module: nn.Module) -> Iterator[None]:
 
 def _varies(value: Tensor) -> bool:
     return len(value) > 1 and bool((value != value.roll(1, 0)).any())
-
-
-def _are_plain(values: list[Any]) -> bool:
-    """Whether a call is given tensors and numbers alone, and no cache that grows."""
-    return all(value is None or isinstance(value, (Tensor, bool, int, float, str)) for value in values)
 
 
 def _called(key: str | int) -> str:

@@ -99,7 +99,7 @@ class Texts(PlaceProbe[_Calls]):
             seen.padded += begun.is_padded
         elif tokens.shape == pads.shape and tokens.shape[1] > 1:
             known = self.seen.get(("DL901", stack))
-            if known is None or known.looks < self.at_first or self.run.steps % self.run.every == 0:
+            if known is None or known.looks < self.at_first or self.run.steps % self.run.settings.every == 0:
                 ends_padded, is_padded = bool(pads[:, -1].any()), bool(pads.any())
                 self._started = _Start(ref(event.model), tokens[0].clone(), ends_padded, is_padded, stack)
 
@@ -117,8 +117,7 @@ class Texts(PlaceProbe[_Calls]):
 
     def judge_each(self, seen: _Calls) -> Judgements:
         if seen.rule == "DL901":
-            told = "" if seen.padded else "; none was padded"
-            yield self.judgement("DL901", seen, decided(seen.wrong, seen.padded), told)
+            yield self.judgement("DL901", seen, decided(seen.wrong, seen.padded))
             return
         seen.looks = seen.padded + seen.masked
         if seen.looks:

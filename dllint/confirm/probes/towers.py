@@ -66,11 +66,8 @@ class Towers(ObjectProbe[_Model]):
         trained = {name: part for name, part in seen.parts.items() if part.trainable}
         if any(part.fed for part in trained.values()):
             still, is_enough = [name for name, part in trained.items() if not part.fed], seen.looks >= ENOUGH
-            told = f"each of {_named(list(seen.parts))} is frozen or has gradients"
-            if still:
-                told = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
-            parts = {name: [part.trainable, part.fed] for name, part in seen.parts.items()}
-            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), told, parts=parts)
+            found = {"parts": {name: [part.trainable, part.fed] for name, part in seen.parts.items()}}
+            yield self.judgement("DL961", seen, decided(is_enough and still, not still), still=still, **found)
             yield from self._paced(seen, list(trained))
 
     def _paced(self, seen: _Model, names: list[str]) -> Judgements:
@@ -102,7 +99,3 @@ def _outermost(names: list[str]) -> list[str]:
 def _has_gradient(parameters: Sequence[Tensor]) -> bool:
     gradients = [p.grad for p in parameters if p.grad is not None]
     return bool(gradients) and bool(torch.stack([gradient.norm() for gradient in gradients]).max() > 0)
-
-
-def _named(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)

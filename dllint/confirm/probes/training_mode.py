@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import ReferenceType, ref
 
 from torch import nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided
 from dllint.confirm.probes.evaluation import is_modal
 from dllint.confirm.probes.events import BackwardCall, ModeChange, ModelForward, OptimizerStep, Stack, stack_of
 
@@ -27,43 +28,35 @@ class _Trained(Samples):
 
 
 @dataclass(slots=True, eq=False)
-class _Modes:
-    """How often a model was put into either mode; into that of evaluation, from each place."""
+class _Model(Samples):
+    """A model: the calls that evaluate it, the steps by place, and how often it was put into either mode."""
 
+    evaluated: int = 0
+    trained: dict[Stack, _Trained] = field(default_factory=dict)
     to_training: int = 0
-    to_evaluation: dict[Stack, int] = field(default_factory=dict)
+    to_evaluation: Counter[Stack] = field(default_factory=Counter)
 
 
-class TrainingMode(Probe):
+class TrainingMode(ObjectProbe[_Model]):
     def begin(self) -> None:
-        self._modal: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
-        self._evaluated: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-        self._seen: WeakKeyDictionary[nn.Module, dict[Stack, _Trained]] = WeakKeyDictionary()
-        self._modes: WeakKeyDictionary[nn.Module, _Modes] = WeakKeyDictionary()
-        self._all: list[_Trained] = []
         self._called: list[_Called] = []  # since the last backward pass
         self._ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
 
     def on_model_forward(self, event: ModelForward) -> None:
-        module = event.model
-        modal = self._modal.get(module)
-        if modal is None:
-            modal = self._modal[module] = any(is_modal(part) for part in module.modules())
-        if not modal:
+        if not self.has_part(event.model, is_modal):
             return
         if event.grad == "on":
             if len(self._called) < _MOST:
-                self._called.append((ref(module), module.training))
-        elif not module.training:
-            self._evaluated[module] = self._evaluated.get(module, 0) + 1
+                self._called.append((ref(event.model), event.model.training))
+        elif not event.model.training and (model := self.of(event.model)) is not None:
+            model.evaluated += 1
 
     def on_mode_change(self, event: ModeChange) -> None:
-        training = bool(event.training)
-        stack = stack_of(event)
-        modes = self._modes.setdefault(event.model, _Modes())
-        modes.to_training += training
-        if not training:
-            modes.to_evaluation[stack] = modes.to_evaluation.get(stack, 0) + 1
+        model = self.of(event.model)
+        if model is not None and event.training:
+            model.to_training += 1
+        elif model is not None:
+            model.to_evaluation[stack_of(event)] += 1
 
     def before_backward(self, call: BackwardCall) -> None:
         self._ready = (stack_of(call), self._called) if self._called else None
@@ -79,25 +72,21 @@ class TrainingMode(Probe):
         samples = self.run.gradients.of(event.optimizer).samples()
         for known, is_training in called:
             module = known()
-            by_place = {} if module is None else self._seen.setdefault(module, {})
-            if module is None or (not is_training and place not in by_place and not self._is_forgotten(module)):
+            model = self.of(module) if module is not None else None
+            if module is None or model is None:
+                continue
+            # put into evaluation mode again and again, as if something else put it back
+            is_forgotten = not model.to_training and max(model.to_evaluation.values(), default=0) > 1
+            if not is_training and place not in model.trained and not is_forgotten:
                 continue  # it has never been trained from here, and that seems to be meant
             own = {id(parameter) for parameter in module.parameters()} if not is_training else set()
             if is_training or not own.isdisjoint(map(id, samples)):
-                self._note(by_place, place, module, is_training)
+                self._note(model, place, is_training)
 
-    def _is_forgotten(self, module: nn.Module) -> bool:
-        """Whether a model is put into evaluation mode again and again, as if something else put it back."""
-        modes = self._modes.get(module)
-        return modes is not None and not modes.to_training and max(modes.to_evaluation.values(), default=0) > 1
-
-    def _note(self, by_place: dict[Stack, _Trained], place: Stack, module: nn.Module, is_training: bool) -> None:
-        trained = by_place.get(place)
-        if trained is None:
-            trained = by_place[place] = _Trained(stacks=(place,), first=self.run.steps)
-            self._all.append(trained)
+    def _note(self, model: _Model, place: Stack, is_training: bool) -> None:
+        trained = model.trained.setdefault(place, _Trained(stacks=(place,), first=self.run.steps))
         trained.last = self.run.steps
-        trained.evaluated = self._evaluated.get(module, 0)
+        trained.evaluated = model.evaluated
         if not is_training and not trained.training and not trained.back:
             trained.never += 1
         elif not is_training:
@@ -109,10 +98,9 @@ class TrainingMode(Probe):
             trained.training += 1
 
     def judge(self) -> Judgements:
-        for seen in self._all:
-            if seen.evaluated:
-                is_never = seen.never >= ENOUGH and not seen.training and not seen.back
-                is_left = seen.training >= ENOUGH and seen.left >= ENOUGH and not seen.back
-                seen.looks = seen.training + seen.back + seen.left + seen.never
-                verdict = decided(is_left or is_never, seen.back >= ENOUGH and not seen.left)
-                yield self.judgement("DL208", seen, verdict, "", alarm_if(not is_never))
+        for seen in (each for model in self.seen for each in model.trained.values() if each.evaluated):
+            is_never = seen.never >= ENOUGH and not seen.training and not seen.back
+            is_left = seen.training >= ENOUGH and seen.left >= ENOUGH and not seen.back
+            seen.looks = seen.training + seen.back + seen.left + seen.never
+            verdict = decided(is_left or is_never, seen.back >= ENOUGH and not seen.left)
+            yield self.judgement("DL208", seen, verdict, "", alarm_if(not is_never))
