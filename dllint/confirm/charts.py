@@ -76,6 +76,11 @@ def _figure(data: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
+def _drawn(kind: str, hover: str, **more: Any) -> dict[str, Any]:
+    """Data that is drawn in one way, and what is shown of a point that is pointed at."""
+    return {"type": kind, "hovertemplate": f"{hover}<extra></extra>", **more}
+
+
 def _axis(title: str = "", **more: Any) -> dict[str, Any]:
     return {**_AXES, "title": {"text": title, "standoff": 6}, "automargin": True, **more}
 
@@ -89,16 +94,11 @@ def _course(name: str, values: Sequence[float | None]) -> Chart:
     is_logarithmic = name in _LOGARITHMIC and bool(finite) and min(finite) > 0
     lost = [at for at, value in enumerate(values) if value is None or not math.isfinite(value)]
     shown = [None if value is None or not math.isfinite(value) else value for value in values]
-    data: list[dict[str, Any]] = [
-        {"type": "scatter", "mode": "lines+markers" if len(values) < 60 else "lines", "y": shown,
-         "line": {"color": _BLUE, "width": 1.8}, "marker": {"size": 4},
-         "hovertemplate": "%{x}: %{y:.4g}<extra></extra>"}
-    ]  # fmt: skip
+    mode, line = "lines+markers" if len(values) < 60 else "lines", {"color": _BLUE, "width": 1.8}
+    data = [_drawn("scatter", "%{x}: %{y:.4g}", mode=mode, y=shown, line=line, marker={"size": 4})]
     if lost:
-        data.append(
-            {"type": "scatter", "mode": "markers", "x": lost, "y": [min(finite, default=1.0)] * len(lost),
-             "marker": {"symbol": "x", "color": _RED, "size": 8}, "hovertemplate": "%{x}: not finite<extra></extra>"}
-        )  # fmt: skip
+        mark, lowest = {"symbol": "x", "color": _RED, "size": 8}, [min(finite, default=1.0)] * len(lost)
+        data.append(_drawn("scatter", "%{x}: not finite", mode="markers", x=lost, y=lowest, marker=mark))
     caption = "no finite value"
     if finite:
         caption = f"{finite[0]:.4g} to {finite[-1]:.4g}, least {min(finite):.4g}, most {max(finite):.4g}"
@@ -122,8 +122,8 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
 
 def _range(rates: Sequence[float], losses: Sequence[float]) -> Chart:
     rates = rates[: len(losses)]
-    data = {"type": "scatter", "mode": "lines", "x": list(rates), "y": list(losses), "line": {"color": _BLUE},
-            "hovertemplate": "rate %{x:.2g}: loss %{y:.4g}<extra></extra>"}  # fmt: skip
+    hover, line = "rate %{x:.2g}: loss %{y:.4g}", {"color": _BLUE}
+    data = _drawn("scatter", hover, mode="lines", x=list(rates), y=list(losses), line=line)
     lowest = min(range(len(losses)), key=losses.__getitem__)
     span = [0.9 * losses[lowest], losses[0] + 0.3 * abs(losses[0] - losses[lowest])]
     axes = {"xaxis": _axis("learning rate", type="log", dtick=1, tickformat=".0e"), "yaxis": _axis("loss", range=span)}
@@ -150,8 +150,7 @@ def _heat_map(
     names: Sequence[str], values: Sequence[Any], unit: str, hover: str, axis: dict[str, Any], **more: Any
 ) -> dict[str, Any]:
     bar = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0}
-    data = {"type": "heatmap", "z": values, "y": _distinct(names), "colorscale": "Viridis", "colorbar": bar,
-            "hovertemplate": hover + "<extra></extra>", **more}  # fmt: skip
+    data = _drawn("heatmap", hover, z=values, y=_distinct(names), colorscale="Viridis", colorbar=bar, **more)
     return _figure([data], xaxis=axis, yaxis=_NAMES)
 
 
@@ -168,9 +167,8 @@ def _units(layers: Sequence[Units]) -> Chart:
         for units in shown
     ]
     colors = [_RED if share >= 0.9 else _ORANGE if share > 0.2 else _BLUE for share in shares]
-    data = {"type": "bar", "orientation": "h", "x": shares, "y": names, "text": texts, "textposition": "outside",
-            "cliponaxis": False, "marker": {"color": colors},
-            "hovertemplate": "%{y}: %{text}<extra></extra>"}  # fmt: skip
+    style = {"orientation": "h", "textposition": "outside", "cliponaxis": False, "marker": {"color": colors}}
+    data = _drawn("bar", "%{y}: %{text}", x=shares, y=names, text=texts, **style)
     axis = _axis("share", range=[0, 1.3], tickformat=".0%", tickvals=[0, 0.25, 0.5, 0.75, 1])
     figure, samples = _figure([data], xaxis=axis, yaxis=_NAMES, bargap=0.35), min(units.samples for units in shown)
     caption = f"at worst {max(shares):.2g}; dead is a unit that was zero for each of {samples} samples or more, "
@@ -191,8 +189,7 @@ def _bars(title: str, bars: Histogram, color: str, is_counted: bool = False) -> 
     """A histogram; of numbers that are counted one by one where ``is_counted``."""
     width = (bars.high - bars.low) / len(bars.counts) or 1.0
     middles = [bars.low + (number + (0 if is_counted else 0.5)) * width for number in range(len(bars.counts))]
-    data = {"type": "bar", "x": middles, "y": bars.counts, "width": width, "marker": {"color": color},
-            "hovertemplate": "%{x:.3g}: %{y}<extra></extra>"}  # fmt: skip
+    data = _drawn("bar", "%{x:.3g}: %{y}", x=middles, y=bars.counts, width=width, marker={"color": color})
     total, met = sum(bars.counts), sum(count > 0 for count in bars.counts)
     caption = f"{total} labels of {met} classes" if is_counted else f"{total} values, {bars.low:.3g} to {bars.high:.3g}"
     figure = _figure([data], xaxis=_axis(nticks=6), yaxis=_axis(nticks=4), bargap=0.02)

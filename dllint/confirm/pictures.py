@@ -75,14 +75,14 @@ class Pictures:
     histograms: dict[str, Histogram] = field(default_factory=dict)
 
 
-def histogram(values: Sequence[float], bins: int = _BINS) -> Histogram | None:
+def histogram(values: Sequence[float]) -> Histogram | None:
     """The histogram of the finite ones of some values; None if there are none."""
     finite = [value for value in values if value - value == 0]
     if not finite:
         return None
     low, high = min(finite), max(finite)
-    counts = [0] * bins
-    scale = bins / (high - low) if high > low else 0.0
+    counts = [0] * _BINS
+    scale = _BINS / (high - low) if high > low else 0.0
     for value in finite:
-        counts[min(int((value - low) * scale), bins - 1)] += 1
+        counts[min(int((value - low) * scale), _BINS - 1)] += 1
     return Histogram(low, high, counts)

@@ -131,6 +131,7 @@ def test_words_are_about_numbers_that_probes_have() -> None:
     """What a table puts into words is counted, measured or named where its code is judged."""
     sources = {path: path.read_text("utf-8") for path in (ROOT / "dllint" / "confirm").glob("**/*.py")}
     for code, known in judged().items():
-        asked = {name for _, name, _, _ in Formatter().parse(known.said) if name} - {"looks", "wrong", "calls", "what"}
+        words = Formatter().parse(known.said + known.said_refuted)
+        asked = {name for _, name, _, _ in words if name} - {"looks", "wrong", "calls", "what"}
         judging = " ".join(text for text in sources.values() if f'"{code}"' in text)
         assert asked <= set(re.findall(r"\w+", judging)), code

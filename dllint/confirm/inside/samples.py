@@ -58,13 +58,13 @@ def reason(error: Exception, index: Any, fetcher: Any) -> dict[str, Any]:
     indices = index if isinstance(index, list) else [index]
     length = len(fetcher.dataset) if hasattr(fetcher.dataset, "__len__") else 0
     in_range = all(isinstance(item, int) and 0 <= item < length for item in indices)
-    is_lookup = isinstance(error, (IndexError, KeyError)) and is_of_sample(error)
-    return {"kind": "index" if is_lookup and in_range else "other", "error": told, "indices": str(indices)[:60]}
+    kind = "index" if in_range and is_of_sample(error) else "other"
+    return {"kind": kind, "error": told, "indices": str(indices)[:60]}
 
 
 def is_of_sample(error: Exception) -> bool:
     """Whether an error was raised by looking up a sample, in ``__getitem__`` itself, and not in what that calls."""
-    trace = error.__traceback__
+    trace = error.__traceback__ if isinstance(error, (IndexError, KeyError)) else None
     name = ""
     while trace is not None:
         called = trace.tb_frame.f_code.co_name

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from dllint.confirm.inside.parts import objects, vars_of
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
+from dllint.confirm.probes.events import LossCall, ModelForward, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _ELEMENTS = 32  # of a sample, from which its numbers say something
@@ -45,7 +45,7 @@ class _Given:
 
 @dataclass(slots=True, eq=False)
 class _Losses(Samples):
-    """The losses from one place; those that are looked at compare with noise."""
+    """The losses from one place, of which those that are looked at compare with noise; or the calls that sample."""
 
     deviations: list[float] = field(default_factory=list)
     means: list[float] = field(default_factory=list)
@@ -53,19 +53,20 @@ class _Losses(Samples):
     shape: list[int] = field(default_factory=list)
     predicts: set[str] = field(default_factory=set)  # what schedulers say that exist, one of which fits
     conditions: Counter[tuple[float, ...]] = field(default_factory=Counter)
+    halves: list[str] = field(default_factory=list)  # half of the way, of the noise schedules that exist at a call
 
 
 class Diffusion(PlaceProbe[_Losses]):
     def begin(self) -> None:
         self._given: _Given | None = None
         self._searches = 0
-        self._sampled: dict[Stack, list[Tensor]] = {}  # the noise schedules that existed then
 
     def on_model_forward(self, event: ModelForward) -> None:
-        stack = stack_of(event)
         if event.grad != "on":
             if any(seen.looks for seen in self.noted()) and not event.model.training:
-                self._sampled[stack] = self._search()[0] or self._sampled.get(stack, [])
+                halves = [f"{float(schedule[len(schedule) // 2]):.3g}" for schedule in self._search()[0]]
+                sampled = self.at("DL944", stack_of(event))
+                sampled.halves, sampled.looks = halves or sampled.halves, 1
             return
         given = {**{str(at): value for at, value in enumerate(event.arguments.positional)}, **event.arguments.keywords}
         tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
@@ -86,7 +87,7 @@ class Diffusion(PlaceProbe[_Losses]):
         noisy = next((tensor for tensor in alive if tensor.shape == call.target.shape), None)
         if noisy is None or call.target.requires_grad or noisy.numel() < _ELEMENTS * len(noisy):
             return
-        seen = self.at(stack_of(call))
+        seen = self.at("losses", stack_of(call))
         seen.conditions.update(tuple(row) for row in given.conditions)
         if self.is_sampled(seen.calls, self.at_first):
             steps = [time for known in given.times if (time := known()) is not None and not time.is_floating_point()]
@@ -127,14 +128,9 @@ class Diffusion(PlaceProbe[_Losses]):
                 schedules.append(schedule.detach().float().cpu())
         return schedules, predictions
 
-    def judge(self) -> Judgements:
-        yield from super().judge()
-        for stack, schedules in self._sampled.items():
-            halves = [f"{float(schedule[len(schedule) // 2]):.3g}" for schedule in schedules]
-            if halves:
-                yield self.judgement("DL944", self.whole(stack), decided(len(halves) > 1, True), halves=halves)
-
     def judge_each(self, seen: _Losses) -> Judgements:
+        if seen.halves:
+            yield self.judgement("DL944", seen, decided(len(seen.halves) > 1, True))
         are_latents = len(seen.shape) >= 4 and seen.shape[1] >= _CHANNELS and seen.highest > _BOUND
         if len(seen.deviations) >= ENOUGH and are_latents:
             size, mean = geometric_mean(seen.deviations), fmean(seen.means)

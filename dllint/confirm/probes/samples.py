@@ -137,5 +137,4 @@ def _asked(dataset: Any, index: int) -> tuple[Any, str | None]:
     try:
         return dataset[index], ""
     except Exception as error:
-        is_lookup = isinstance(error, (IndexError, KeyError)) and is_of_sample(error)
-        return None, f"{type(error).__name__}: {error}" if is_lookup else None
+        return None, f"{type(error).__name__}: {error}" if is_of_sample(error) else None
