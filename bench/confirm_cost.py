@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-ROUNDS = 13
+ROUNDS = 31
 BLOCK = 0.8  # seconds that a block of steps takes, about
 SETTLING = 6.0  # seconds of training before it is measured
 MODELS = {

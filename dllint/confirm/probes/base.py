@@ -224,9 +224,10 @@ class Probe:
 
     def is_new(self, thing: Any) -> bool:
         """Whether an object is met here for the first time."""
-        is_new = thing not in self._met
+        if thing in self._met:
+            return False
         self._met.add(thing)
-        return is_new
+        return True
 
 
 S = TypeVar("S", bound=Samples)
@@ -309,11 +310,12 @@ class ObjectProbe(_Collecting[S]):
 
     def of(self, thing: Any, *place: Any) -> S | None:
         """What is known of an object, which was met at a place; None if it is not to be judged."""
-        if thing not in self.known:
+        seen = self.known.get(thing, ...)
+        if seen is ...:
             seen = self.known[thing] = self.describe(thing, *place)
             if seen is not None:
                 self.seen.append(seen)
-        return self.known[thing]
+        return seen
 
     def due(self) -> Iterator[tuple[Any, S]]:
         """The objects that are to be looked at in this step, with what is known of them."""

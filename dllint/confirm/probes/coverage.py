@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -67,9 +67,8 @@ class Coverage(Probe):
     def begin(self) -> None:
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none
-        self._modules: WeakSet[nn.Module] = WeakSet()
+        self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # that were called, and a number of each
         self._counter = count()
-        self._numbers: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
         self._misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
         self._steps = 0
@@ -77,8 +76,8 @@ class Coverage(Probe):
         self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
     def on_model_forward(self, event: ModelForward) -> None:
-        self._modules.add(event.model)
-        self._numbers.setdefault(event.model, next(self._counter))
+        if event.model not in self._modules:
+            self._modules[event.model] = next(self._counter)
 
     def on_gap(self) -> None:
         self._has_gaps = True
@@ -110,10 +109,10 @@ class Coverage(Probe):
         owners: dict[int, int] = {}
         beside: set[int] = set()
         held = {key for key, known in self._held.items() if known() is not None}  # ids of what is gone are used again
-        for module in self._modules:
+        for module, number in self._modules.items():
             named = {id(parameter): name for name, parameter in module.named_parameters()}
             names |= named
-            owners |= dict.fromkeys(named, self._numbers[module])
+            owners |= dict.fromkeys(named, number)
             if not held.isdisjoint(named):  # no optimizer need hold any of a module that only makes a loss
                 beside |= named.keys()
             self._look_for_typos(module)

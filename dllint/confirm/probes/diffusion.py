@@ -73,6 +73,9 @@ class Diffusion(PlaceProbe[_Losses]):
         noisy = [value for value in tensors.values() if value.is_floating_point() and value.dim() > 1]
         if not noisy:
             return
+        self._given = None
+        if len(tensors) < 2:
+            return
         samples = len(noisy[0])
         times = [ref(value) for value in tensors.values() if value.numel() in (1, samples) and value is not noisy[0]]
         rows = [value for name, value in tensors.items() if _CONDITION.search(name) and value.is_floating_point()]

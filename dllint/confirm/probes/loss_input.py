@@ -27,7 +27,7 @@ class _Inputs(Samples):
 
     low: float = 0.0
     high: float = 0.0
-    origins: list[str] = field(default_factory=list)
+    computed_by: list[str] = field(default_factory=list)
 
 
 def _classes(values: Tensor) -> int:
@@ -130,15 +130,15 @@ class LossInput(PlaceProbe[_Inputs]):
         low, high = (float(value) for value in torch.aminmax(call.input.detach()))
         seen.low = min(low, seen.low) if seen.looks else low
         seen.high = max(high, seen.high) if seen.looks else high
-        if origin(call.input) not in seen.origins:
-            seen.origins.append(origin(call.input))
+        if origin(call.input) not in seen.computed_by:
+            seen.computed_by.append(origin(call.input))
 
     def judge_each(self, seen: _Inputs) -> Judgements:
         if not seen.looks:
             return
         verdict, told = seen.unanimous, ""
         if seen.rule in _OF_INPUTS:
-            by = ", ".join(name for name in seen.origins if name)
+            by = ", ".join(name for name in seen.computed_by if name)
             told = f"the input of {seen.what} lies in [{seen.low:.3g}, {seen.high:.3g}]"
             told += f", computed by {by}" if by else ""
             told += f": {'no log-' if seen.rule == 'DL104' else ''}probabilities in {seen.wrong} of {seen.looks} calls"

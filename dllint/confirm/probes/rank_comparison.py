@@ -29,9 +29,9 @@ class RankComparison(Probe):
         self._steps = 0
 
     def on_model_forward(self, event: ModelForward) -> None:
-        if event.grad == "on":
+        if event.grad == "on" and are_several_ranks():
             self._modules.setdefault(event.model, len(self._modules))
-            if not self._drawn and self._draws < ENOUGH and are_several_ranks():
+            if not self._drawn and self._draws < ENOUGH:
                 self._drawn = random_states(with_devices=True)
 
     def before_optimizer_step(self, event: OptimizerStep) -> None:
