@@ -81,9 +81,7 @@ class Run:
         self.epochs = 0  # passes over data loaders
         self.ended_by = ""  # why observation is over, as in `Record`; empty until it is
         self.frozen_batches = 0  # loaders of which one batch is given again and again
-        # a record is written even if nothing is trained: a model was evaluated by a process that no other has started,
-        # or a probe knows why nothing could be trained
-        self.has_evidence = False
+        self.has_evidence = False  # though nothing is trained: a model was evaluated, or a probe knows why not
         # the script has what graphs save packed, as when layers are computed again in the backward pass: to look at it
         # would compute them once more
         self.packs = False
@@ -266,13 +264,16 @@ class Run:
         self.keep_to_budget()
 
     def pass_over(self, optimizer: Optimizer) -> None:
-        """Note a step that nobody looks at. As most steps are such, this is done without a guard and takes little."""
-        tracked = self.tracked.get(optimizer)
-        if tracked is not None:
-            tracked.steps += 1
-        if self.tells_of_each_step:
-            self.guard(self.tell, "step_passed_over", optimizer)
-        self.count_step(optimizer)
+        """Note a step that nobody looks at. Most steps are such, so that this takes less than what is guarded."""
+        try:
+            tracked = self.tracked.get(optimizer)
+            if tracked is not None:
+                tracked.steps += 1
+            if self.tells_of_each_step:
+                self.guard(self.tell, "step_passed_over", optimizer)
+            self.count_step(optimizer)
+        except Exception:
+            self._note_failure("attachment", None)
 
     def keep_to_budget(self) -> None:
         """Raises SystemExit when the budget is spent: the time, enough steps, or many backward passes and no step."""

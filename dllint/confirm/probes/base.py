@@ -56,8 +56,8 @@ class Samples:
 
     @property
     def repeated(self) -> Verdict:
-        """The verdict where it has to happen often enough, and a single time does not refute."""
-        return decided(self.wrong >= ENOUGH, not self.wrong)
+        """The verdict where it has to happen often enough."""
+        return repeated(self.wrong)
 
     def numbers(self) -> dict[str, Any]:
         """What was counted, measured and named, unless it is nothing, for the words of the judgement, and for those who

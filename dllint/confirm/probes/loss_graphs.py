@@ -1,14 +1,15 @@
-"""What only the graph of a loss tells: softmax before a log-softmax (DL101) and differences of all with all (DL117)
-where no function of torch computes the loss, and gradients through a target that a network makes for itself, of the
-form ``reward + discount * value`` (DL956)."""
+"""What only the graph of a loss tells: that it was built without gradients (DL205), or no model is behind it (DL206);
+softmax before a log-softmax (DL101) and differences of all with all (DL117) where no function of torch computes the
+loss, and gradients through a target that a network makes for itself, of the form ``reward + discount * value`` (DL956).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import BackwardCall, LossCall, stack_of
 from dllint.confirm.probes.graph import leaves, leaves_behind, nearest, operation, through_views
 
@@ -19,6 +20,7 @@ _FEWEST = 4  # samples that are not compared with each other by chance
 _LINEAR = ("Addmm", "Mm", "Bmm", "Convolution", "AccumulateGrad")  # which end what belongs to the loss
 _DISCOUNT = 0.5  # the smallest
 _FACTORS = 3  # that a value may be multiplied with
+_SMALL = 16  # elements: a tensor that holds losses; inputs that are optimized themselves are larger
 
 
 class LossGraphs(PlaceProbe[Samples]):
@@ -50,8 +52,12 @@ class LossGraphs(PlaceProbe[Samples]):
     def before_backward(self, call: BackwardCall) -> None:
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False
-        stack = stack_of(call)
-        is_sampled = self.is_next_sampled(stack, _PASSES)
+        is_detached = not any(root.requires_grad for root in call.roots)
+        if is_detached or call.leaves is not None:
+            self._count("DL205", call, is_detached)
+        if call.leaves is not None and not is_detached:
+            self._count("DL206", call, self._are_numbers(call.leaves))
+        is_sampled = self.is_next_sampled(stack_of(call), _PASSES)
         if is_told or self.run.packs or len(call.roots) != 1 or not is_sampled:
             return
         for node in nearest(call.roots[0].grad_fn, _NEAR, but=_LINEAR):
@@ -66,16 +72,26 @@ class LossGraphs(PlaceProbe[Samples]):
                     if not derives and (answer := _learns_its_target(difference)) is not None:
                         self._count("DL956", call, answer)
 
+    def _are_numbers(self, leaves: list[Tensor]) -> bool:
+        """Whether a graph ends at tensors made of numbers, and at no parameter."""
+        held = {id(p) for tracked in self.run.gradients.tracked for p in tracked.parameters()}
+        return all(
+            not isinstance(leaf, nn.Parameter) and id(leaf) not in held and leaf.numel() <= _SMALL for leaf in leaves
+        )
+
     def _count(self, rule: str, call: BackwardCall, is_wrong: bool) -> None:
         seen = self.at(rule, stack_of(call))
         seen.what = "backward passes"
         seen.count(is_wrong)
 
     def judge_each(self, seen: Samples) -> Judgements:
-        rule = seen.place[0]
+        if seen.rule in ("DL205", "DL206"):
+            is_wrong = seen.wrong >= (ENOUGH if seen.rule == "DL206" else 1)
+            yield self.judgement(seen.rule, seen, decided(is_wrong, not seen.wrong and seen.looks >= ENOUGH))
+            return
         told = f"{seen.wrong} of {seen.looks} {seen.what} took the log-softmax of probabilities"
         if seen.looks:
-            yield self.judgement(rule, seen, seen.unanimous, told if rule == "DL101" else "")
+            yield self.judgement(seen.rule, seen, seen.unanimous, told if seen.rule == "DL101" else "")
 
 
 def _shape(node: Any, number: int = 0) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, repeated
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if
 from dllint.confirm.probes.events import LossCall, Stack, stack_of
 
 
@@ -48,5 +48,5 @@ class Metrics(PlaceProbe[Samples]):
         if ignored and seen.looks >= ENOUGH:
             ignores = "none" if own is None else f"class {own}"
             yield self.judgement(
-                "DL110", seen, repeated(seen.wrong), "", alarm_if(own is not None), ignores=ignores, losses=ignored
+                "DL110", seen, seen.repeated, "", alarm_if(own is not None), ignores=ignores, losses=ignored
             )

@@ -1,13 +1,20 @@
 """What optimizers step with: gradients that are still scaled (DL214), gradients that are mostly weight decay (DL301),
-and a learning rate of 0; and those that are made again and again for the same parameters (DL217)."""
+and a learning rate of 0; those that are made again and again for the same parameters (DL217), and fused ones that step
+otherwise than the same optimizer does one parameter after another (DL311).
+
+Before the first step of a fused one, a few of its small parameters are copied with their gradients, and stepped by a
+twin that is not fused. Nothing else sees the twin.
+"""
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from statistics import median
 from weakref import ReferenceType, ref
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of
@@ -18,6 +25,8 @@ _COUPLED = ("Adam", "NAdam", "RAdam")  # whose decay goes through the moments, a
 _STRONG, _WEAK = 0.03, 0.005  # shares of the gradient that are decay
 _WITHOUT_MEMORY = ("SGD", "LBFGS")  # the first unless it has momentum
 _FEWEST = 10  # steps with a learning rate of 0
+_PARTS, _LARGEST = 3, 100_000  # parameters that a twin copies, and their elements
+_OFF = 1e-2  # of the learning rate
 _WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the first of a warm-up
 
 
@@ -48,6 +57,7 @@ class Optimizers(Probe):
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
         self._made: dict[Stack, list[_Made]] = {}
+        self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what a twin makes of them
 
     def _of(self, optimizer: Optimizer) -> tuple[Tracked, _Steps]:
         tracked = self.run.gradients.of(optimizer)
@@ -78,6 +88,26 @@ class Optimizers(Probe):
             rates = [float(group["lr"]) for group in event.optimizer.param_groups if "lr" in group]
             steps.has_rate = not rates or any(rates)
             steps.still += not steps.has_rate
+        self._wanted = []
+        if event.optimizer.param_groups[0].get("fused") and self.is_new(event.optimizer):
+            self._step_twin(event.optimizer)
+
+    def _step_twin(self, optimizer: Optimizer) -> None:
+        group, is_torchs = optimizer.param_groups[0], type(optimizer).__module__.startswith("torch.optim")
+        if not is_torchs or optimizer.state or getattr(optimizer, "grad_scale", None) is not None:
+            return
+        small = [p for p in group["params"] if p.grad is not None and p.numel() <= _LARGEST and not p.grad.is_sparse]
+        chosen = sorted(small, key=torch.numel)[:_PARTS]
+        if not chosen or not all(bool(p.grad.isfinite().all()) for p in chosen):
+            return
+        copies = [nn.Parameter(p.detach().clone()) for p in chosen]
+        for copy, parameter in zip(copies, chosen, strict=True):
+            copy.grad = parameter.grad.clone()
+        names = inspect.signature(type(optimizer).__init__).parameters
+        options = {name: value for name, value in group.items() if name in names and name not in ("self", "params")}
+        twin = type(optimizer)(copies, **{**options, "fused": False, "foreach": False})
+        twin.step()
+        self._wanted = list(zip(chosen, (copy.detach() for copy in copies), strict=True))
 
     def on_scheduler_step(self, event: SchedulerStep) -> None:
         optimizer = getattr(event.scheduler, "optimizer", None)
@@ -86,6 +116,12 @@ class Optimizers(Probe):
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         tracked, steps = self._of(event.optimizer)
+        wanted, self._wanted = self._wanted, []
+        rate = float(event.optimizer.param_groups[0].get("lr", 0.0))
+        if wanted and rate:
+            difference = max(float((p.detach() - copy).abs().max()) for p, copy in wanted) / rate
+            seen, verdict = tracked.seen(1, stack_of(event), tracked.made), decided(difference > _OFF, True)
+            self.judged.append(self.judgement("DL311", seen, verdict, difference=difference))
         if tracked.kind not in _COUPLED or not self.is_sampled(tracked.steps, ENOUGH):
             return
         shares = [
@@ -98,6 +134,7 @@ class Optimizers(Probe):
         steps.shares += [median(shares)] if shares else []
 
     def judge(self) -> Judgements:
+        yield from super().judge()
         for tracked, steps in self._steps.items():
             if steps.looks >= ENOUGH:
                 seen = tracked.seen(steps.looks, *tracked.step_stacks)

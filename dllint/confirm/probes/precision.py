@@ -38,16 +38,16 @@ class _Seen(Samples):
 
 class Precision(PlaceProbe[_Seen]):
     def begin(self) -> None:
-        self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model
+        self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model with gradients
         self._place: Stack = ()  # of that call
         self._waits = False  # for a backward pass
         self._scales: WeakKeyDictionary[Any, list[float]] = WeakKeyDictionary()
         self._courses: list[list[float]] = []  # of the same, which may be gone: before the first update, and after each
 
     def on_model_forward(self, event: ModelForward) -> None:
-        self._types = _autocast_types() if event.grad == "on" else []
-        self._waits = bool(self._types)
-        self._place = stack_of(event)
+        if event.grad == "on":
+            self._types, self._place = _autocast_types(), stack_of(event)
+        self._waits = event.grad == "on" and bool(self._types)
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
         if scaler.is_enabled() and scaler not in self._scales:
