@@ -54,9 +54,11 @@ class LossGraphs(PlaceProbe[Samples]):
         self._is_told = self._derives = False
         is_detached = not any(root.requires_grad for root in call.roots)
         if is_detached or call.leaves is not None:
-            self._count("DL205", call, is_detached)
-        if call.leaves is not None and not is_detached:
-            self._count("DL206", call, self._are_numbers(call.leaves))
+            is_of_numbers = not is_detached and self._are_numbers(call.leaves or [])
+            for rule, is_wrong in (("DL205", is_detached), ("DL206", is_of_numbers)):
+                seen = self.at(rule, stack_of(call))
+                if is_wrong or not (is_detached or is_of_numbers):  # what one is about says nothing of the other
+                    seen.count(is_wrong)
         is_sampled = self.is_next_sampled(stack_of(call), _PASSES)
         if is_told or self.run.packs or len(call.roots) != 1 or not is_sampled:
             return
