@@ -88,18 +88,17 @@ class Optimizers(Probe):
             rates = [float(group["lr"]) for group in event.optimizer.param_groups if "lr" in group]
             steps.has_rate = not rates or any(rates)
             steps.still += not steps.has_rate
-        self._wanted = []
         if event.optimizer.param_groups[0].get("fused") and self.is_new(event.optimizer):
-            self._step_twin(event.optimizer)
+            self._wanted = self._stepped_by_twin(event.optimizer)
 
-    def _step_twin(self, optimizer: Optimizer) -> None:
+    def _stepped_by_twin(self, optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
         group, is_torchs = optimizer.param_groups[0], type(optimizer).__module__.startswith("torch.optim")
         if not is_torchs or optimizer.state or getattr(optimizer, "grad_scale", None) is not None:
-            return
+            return []
         small = [p for p in group["params"] if p.grad is not None and p.numel() <= _LARGEST and not p.grad.is_sparse]
         chosen = sorted(small, key=torch.numel)[:_PARTS]
         if not chosen or not all(bool(p.grad.isfinite().all()) for p in chosen):
-            return
+            return []
         copies = [nn.Parameter(p.detach().clone()) for p in chosen]
         for copy, parameter in zip(copies, chosen, strict=True):
             copy.grad = parameter.grad.clone()
@@ -107,7 +106,7 @@ class Optimizers(Probe):
         options = {name: value for name, value in group.items() if name in names and name not in ("self", "params")}
         twin = type(optimizer)(copies, **{**options, "fused": False, "foreach": False})
         twin.step()
-        self._wanted = list(zip(chosen, (copy.detach() for copy in copies), strict=True))
+        return list(zip(chosen, (copy.detach() for copy in copies), strict=True))
 
     def on_scheduler_step(self, event: SchedulerStep) -> None:
         optimizer = getattr(event.scheduler, "optimizer", None)
