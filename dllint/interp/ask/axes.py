@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dllint.choices import Choice
+from dllint.choices import Choice, alternatives
 from dllint.forms import shaped_tensor
-from dllint.interp.ask import axis_indexing, axis_moves, data_shapes, sequences
+from dllint.interp.ask import axis_indexing, axis_joins, axis_moves, collected, data_shapes, made_shapes, sequences
 from dllint.interp.ask.attempts import returned
 from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _MAX_DEPTH = 60
-_MADE = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "randn", "rand"))
 _ELEMENTWISE = frozenset(
     ("+", "-", "*", "/", "**", "compare", "&", "|", "torch.add", "torch.sub", "torch.mul", "torch.div", "torch.pow")
 )
@@ -96,11 +95,12 @@ class Axes:
         if isinstance(tensor, Items):
             return data_shapes.listed(tensor, self.of)
         if isinstance(tensor, Choice):
-            return joined([self.of(option) for _, option in tensor.options], tensor)
+            options = [option for _, option in tensor.options if not axis_indexing.is_new_axis(option)]  # no `None`
+            return joined([self.of(option) for option in options], tensor) if options else None
         if not isinstance(tensor, Symbol):
             return None
         if not tensor.inputs:
-            return annotated(tensor) if tensor.name == "parameter" else None
+            return annotated(tensor) if tensor.name == "parameter" else made_shapes.of_made(tensor, self.sizes)
         if tensor.name in _NUMBERS or tensor.name.startswith("math.") or _axis_read_by(tensor) is not None:
             return Shape(())
         if tensor.name in ("element", "next"):
@@ -152,16 +152,15 @@ class Axes:
         by_parts = self._by_parts_of_shapes(tensor)
         if by_parts is not None:
             return by_parts
-        if tensor.name in _MADE:
-            if (of_batch := data_shapes.of_batch_size(tensor)) is not None:
-                return of_batch
-            sizes = self.sizes(tensor.arguments.positional) if tensor.arguments is not None else None
-            return Shape(tuple(size for size in sizes if size is not None)) if sizes and None not in sizes else None
+        if tensor.name in made_shapes.MADE:
+            return data_shapes.of_batch_size(tensor) or made_shapes.of_made(tensor, self.sizes)
         if tensor.name in _ELEMENTWISE:
             left, right = tensor.inputs[:2] if len(tensor.inputs) >= 2 else (tensor.inputs[0], Const(1))
             if _is_running(left) or _is_running(right):
                 return self.of(left if _is_running(right) else right)
             return combined(self.of(left), self.of(right), tensor)
+        if (scaled := made_shapes.of_scaled(tensor, self.of)) is not None:
+            return scaled
         same = tensor.inputs[0] if tensor.name == "negative" else axis_moves.before_same_axes(tensor)
         if same is not None:
             return self.of(same)
@@ -177,7 +176,7 @@ class Axes:
             return data_shapes.of_table(tensor)
         if tensor.name in data_shapes.POOLS_OF_GRAPHS:
             return data_shapes.of_graphs(tensor, self.of(tensor.inputs[0]))
-        several = axis_moves.OF_SEVERAL.get(tensor.name)
+        several = axis_joins.OF_SEVERAL.get(tensor.name)
         if several is not None:
             return several(self, tensor)
         move = axis_moves.MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
@@ -186,7 +185,7 @@ class Axes:
     def _by_parts_of_shapes(self, tensor: Symbol) -> Shape | None:
         """What is made, or viewed, with sizes that are read off a shape several at once."""
         arguments = tensor.arguments
-        if arguments is None or not (tensor.name in _MADE or tensor.name in _RESHAPES):
+        if arguments is None or not (tensor.name in made_shapes.MADE or tensor.name in _RESHAPES):
             return None
         given = arguments.positional[1:] if tensor.name == "torch.reshape" else arguments.positional
         parts = parts_given(given, self.of, exact=arguments.exact)
@@ -196,6 +195,9 @@ class Axes:
     def _of_attribute(self, tensor: Symbol) -> Shape | None:
         if data_shapes.is_drawn_from_memory(tensor.inputs[0]):
             return data_shapes.of_memory(tensor)
+        known = made_shapes.of_samples(tensor)
+        if known is not None or (put_in := collected.part(tensor)) is not None:
+            return known if known is not None else self.of(put_in)
         base = self.of(tensor.inputs[0])
         if tensor.detail == "values" and base.is_unknown:
             return data_shapes.of_column(tensor) or data_shapes.of_table(tensor.inputs[0])
@@ -268,12 +270,18 @@ class Axes:
     def _of_item(self, item: Symbol) -> Shape | None:
         """What is taken out of a batch, out of what a layer returns, or out of a tensor by an index."""
         base = item.inputs[0]
-        found = data_shapes.from_data(item, self.of, self._sample_of)
+        found = data_shapes.from_data(item, self.of, self._sample_of) or made_shapes.of_samples(item)
         if found is not None or not isinstance(base, Symbol):
             return found
+        if (put_in := collected.part(item)) is not None:
+            return self.of(put_in)
         whole = returned(self._machine, base) or force(self._machine, base)
-        if isinstance(whole, Items) and whole.exact and isinstance(item.detail, int):
-            return self.of(whole.items[item.detail]) if -1 <= item.detail < len(whole.items) else None
+        parts = (
+            [collected.at(option, item.detail) for _, option in alternatives(whole)] if whole is not base else [None]
+        )
+        told = [each for each in parts if each is not None]
+        if len(told) == len(parts):
+            return joined([self.of(each) for each in told], item)
         layer = base.inputs[0] if base.inputs else None
         if base.name.removesuffix("()") in self._facts.sequence and isinstance(layer, Instance):
             return self._of_sequence_layer(item, base, layer)

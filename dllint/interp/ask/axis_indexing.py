@@ -11,6 +11,8 @@ from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Const, Items, Setting, Symbol, Value
 
 _ALL_PLACES = ("numpy.arange", "numpy.random.permutation", "torch.randperm", "torch.arange")
+_DRAWN = {"numpy.random.choice": 1, "numpy.random.randint": 2, "torch.randint": 2, "random.sample": 1}
+"""What draws places, with the argument that says how many: without it, it draws one."""
 
 
 def indexed(item: Symbol, shape: Shape, shape_of: Callable[[Value], Shape]) -> Shape | None:
@@ -21,6 +23,8 @@ def indexed(item: Symbol, shape: Shape, shape_of: Callable[[Value], Shape]) -> S
     if len(spelled) == 1 and _chooses(spelled[0]):
         samples = of_axis(spelled[0], 0, meaning="batch")
         return Shape((samples, *shape.sizes[1:]), shape.rest_after(1), shape.back)
+    if _is_one_of_each_row(spelled, shape_of):
+        return _one_of_each_row(item, spelled, shape)
     rows = [part for part in spelled if isinstance(part, Symbol) and (_chooses(part) or shape_of(part).is_row)]
     if not spelled or (shape.back and len(spelled) > len(shape.sizes)):
         return None
@@ -69,8 +73,25 @@ def cut(item: Symbol, operation: Symbol, shape: Shape) -> Shape | None:
     return None
 
 
+def _is_one_of_each_row(parts: Sequence[Value], shape_of: Callable[[Value], Shape]) -> bool:
+    """Whether an index is ``[range(n), actions]``: the places of one number in each row."""
+    if len(parts) != 2 or not isinstance(parts[0], Symbol) or not isinstance(parts[1], Symbol):
+        return False
+    return parts[0].name in ("range", *_ALL_PLACES) and not is_slice(parts[1]) and shape_of(parts[1]).rank in (None, 1)
+
+
+def _one_of_each_row(item: Symbol, parts: Sequence[Value], shape: Shape) -> Shape | None:
+    """One number of each row of a matrix, or of what a linear layer makes of a batch."""
+    if shape.rank is not None and shape.rank >= 2:
+        return Shape((of_axis(parts[0], 0, meaning=shape.sizes[0].meaning), *shape.sizes[2:]))
+    return Shape((of_axis(parts[0], 0),)) if shape.is_layer_output else None
+
+
 def _chooses(part: Value) -> bool:
-    """Whether an index is a part of all places in some order: a batch of what was collected, as in PPO."""
+    """Whether an index is a part of all places in some order, or drawn from them: a batch of what was collected."""
+    if isinstance(part, Symbol) and part.name in _DRAWN and part.arguments is not None:
+        name = "k" if part.name == "random.sample" else "size"
+        return part.arguments.get(_DRAWN[part.name], name) is not None
     places = part.inputs[0] if isinstance(part, Symbol) and part.name == "slice" and part.inputs else None
     return isinstance(places, Symbol) and places.name in _ALL_PLACES
 

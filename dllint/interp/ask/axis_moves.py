@@ -273,71 +273,6 @@ def _indexed_by_maximum(known: Known, result: Symbol, shape: Shape) -> Shape | N
     return _reduced(known, result, shape)
 
 
-# ------------------------------------------------------------------------------------------- of several tensors
-
-
-def _joined(result: Symbol, shapes: Sequence[Shape], axis: int, *, are_all: bool) -> Shape | None:
-    """Tensors one after the other along an axis, in which alone they differ; there may be more than are known."""
-    whole = next((shape for shape in shapes if shape.rank is not None), None)
-    place = whole.place(axis) if whole is not None else None
-    if whole is None or place is None:
-        return None
-    along = [shape.of_rank(len(whole.sizes)).axis(place) for shape in shapes]
-    counts = [size.known for size in along if size is not None and size.known is not None]
-    total = Size(sum(counts)) if are_all and len(counts) == len(along) else of_axis(result, place)
-    joined = total.meant(whole.sizes[place].meaning)
-    return Shape((*whole.sizes[:place], joined, *whole.sizes[place + 1 :]))
-
-
-def _of_list(known: Known, result: Symbol) -> tuple[list[Shape], int | None, bool]:
-    """The shapes of the tensors in the list that a function is given, its axis, and whether these are all of them."""
-    listed = result.arguments.get(0, "tensors") if result.arguments is not None else None
-    given = keyword(result, 0, "dim", "axis")
-    axis = 0 if given is None else number(given)
-    items = listed.items if isinstance(listed, Items) else ()
-    return [known.of(each) for each in items], axis, isinstance(listed, Items) and listed.exact
-
-
-def concatenated(known: Known, result: Symbol) -> Shape | None:
-    """``torch.cat``."""
-    shapes, axis, are_all = _of_list(known, result)
-    return _joined(result, shapes, axis, are_all=are_all) if shapes and axis is not None else None
-
-
-def stacked(known: Known, result: Symbol) -> Shape | None:
-    """``torch.stack``, which adds an axis; that of the tensors in a list is its first one already."""
-    shapes, axis, are_all = _of_list(known, result)
-    listed = result.arguments.get(0, "tensors") if result.arguments is not None else None
-    if isinstance(listed, Symbol) and axis == 0:
-        return known.of(listed)
-    whole = next((shape for shape in shapes if shape.rank is not None), None)
-    if whole is None or axis is None:
-        return None
-    place = axis if axis >= 0 else axis + len(whole.sizes) + 1
-    count = Size(len(shapes)) if are_all else of_axis(result, place)
-    return Shape((*whole.sizes[:place], count, *whole.sizes[place:]))
-
-
-_OF_RANK = {"torch.bmm": 3, "torch.mm": 2}
-
-
-def multiplied(known: Known, result: Symbol) -> Shape | None:
-    """The product of two matrices, or of batches of them."""
-    if len(result.inputs) < 2:
-        return None
-    left, right = (known.of(each) for each in result.inputs[:2])
-    if result.name in _OF_RANK:
-        left, right = (each.of_rank(_OF_RANK[result.name]) for each in (left, right))
-    last = right.axis(-1)
-    if left.rank is None or right.rank is None or left.rank < 2 or last is None:
-        return None
-    if right.rank == 1:
-        return Shape(left.sizes[:-1])
-    if right.rank > left.rank:
-        return None
-    return Shape((*left.sizes[:-1], last))
-
-
 def gathered(known: Known, result: Symbol, shape: Shape) -> Shape | None:
     """What is taken out of each row: one number, where the place of it is given as ``actions.unsqueeze(1)``.
 
@@ -381,9 +316,3 @@ MOVES: Mapping[str, Move] = {
     **dict.fromkeys(("max", "min", "argmax", "argmin", "median", "mode"), _indexed_by_maximum),
 }
 """By the name of a method, or of a function of torch: what it makes of the axes of its tensor."""
-
-OF_SEVERAL: Mapping[str, Callable[[Known, Symbol], Shape | None]] = {
-    **dict.fromkeys(("torch.cat", "torch.concat", "torch.concatenate"), concatenated),
-    "torch.stack": stacked,
-    **dict.fromkeys(("@", "torch.matmul", "torch.bmm", "torch.mm"), multiplied),
-}

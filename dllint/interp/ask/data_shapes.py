@@ -27,6 +27,7 @@ _WITH_CELLS = ("pandas.read_csv", "pandas.read_table", "pandas.read_excel")  # o
 _ROWS = ("iloc", "loc")
 _MEMORY = re.compile(r"(?i)replay|memory|buffer")
 _BATCH_SIZE = re.compile(r"(?i)(.*_)?(batch_?size|bs)")
+_CAPACITY = re.compile(r"(?i)(.*_)?(capacity|(mem(ory)?|max|buffer)_?(size|len))")
 
 
 def from_data(
@@ -97,13 +98,18 @@ def of_memory(part: Symbol) -> Shape:
 
 
 def of_batch_size(made: Symbol) -> Shape | None:
-    """``torch.zeros(batch_size)``: a row of numbers, one for each sample, as the name of its size says."""
+    """``torch.zeros(batch_size)``: a row of numbers, one for each sample, as the name of its size says.
+
+    ``numpy.zeros(capacity)`` is one as well, with one for each of the transitions of a memory.
+    """
     call = made.site.node if made.site is not None else None
     given = made.arguments.positional if made.arguments is not None else ()
     if not isinstance(call, ast.Call) or len(call.args) != 1 or len(given) != 1 or given[0] == Const(1):
         return None
     name = getattr(call.args[0], "id", getattr(call.args[0], "attr", ""))
-    return Shape((of_axis(made, 0, name, "batch"),)) if _BATCH_SIZE.fullmatch(name) else None
+    if _BATCH_SIZE.fullmatch(name):
+        return Shape((of_axis(made, 0, name, "batch"),))
+    return Shape((of_axis(made, 0, name),)) if _CAPACITY.fullmatch(name) else None
 
 
 def of_column(values: Symbol) -> Shape | None:
@@ -251,4 +257,4 @@ def listed(value: Items, shape_of: Callable[[Value], Shape]) -> Shape | None:
         return None
     inner = shape_of(value.items[0]) if value.exact else joined([shape_of(each) for each in value.items], value)
     count = Size(len(value.items)) if value.exact else of_axis(value, 0)
-    return Shape((count, *inner.sizes)) if inner is not None and inner.rank is not None else None
+    return Shape((count, *inner.sizes), inner.rest, inner.back) if inner is not None else Shape((count,), (value, 1))

@@ -119,10 +119,33 @@ def joined(shapes: Sequence[Shape], value: Value) -> Shape | None:
     first = shapes[0]
     if all(each == first for each in shapes):
         return first
-    if first.rank is None or any(each.rank != first.rank for each in shapes):
+    ranks = {each.rank for each in shapes}
+    if None in ranks:
+        return _joined_at_the_ends(shapes, value, min((rank for rank in ranks if rank is not None), default=None))
+    if len(ranks) > 1:
         return None
     columns = zip(*(each.sizes for each in shapes), strict=True)
     return Shape(tuple(_common(column, value, index) for index, column in enumerate(columns)))
+
+
+def _joined_at_the_ends(shapes: Sequence[Shape], value: Value, rank: int | None) -> Shape | None:
+    """What all have at the front and at the end, where the number of axes of some is not known.
+
+    No axis is told twice: not more of them than the shortest of those that are known has.
+    """
+    backs = [each.sizes if each.rest is None else each.back for each in shapes]
+    count = min(map(len, backs))
+    fronts = [each.sizes for each in shapes]
+    before = min(map(len, fronts)) if rank is None else min(*map(len, fronts), rank - count)
+    if count + before == 0:
+        return None
+    ends = zip(*(back[len(back) - count :] for back in backs), strict=True)
+    starts = zip(*(front[:before] for front in fronts), strict=True)
+    return Shape(
+        tuple(_common(column, value, index) for index, column in enumerate(starts)),
+        (value, before),
+        tuple(_common(column, value, index - count) for index, column in enumerate(ends)),
+    )
 
 
 def _common(column: Sequence[Size], value: Value, index: int) -> Size:
@@ -140,7 +163,7 @@ def combined(left: Shape, right: Shape, result: Value) -> Shape | None:
     if left.rank == 0:
         return right
     if left.rank is None or right.rank is None:
-        return _of_samples(left, right)
+        return _of_samples(left, right) or _with_same_end(left, right, result)
     rank = max(left.rank, right.rank)
     ours, theirs = ((Size(),) * (rank - len(each.sizes)) + each.sizes for each in (left, right))
     return Shape(tuple(_wider(a, b, result, i) for i, (a, b) in enumerate(zip(ours, theirs, strict=True))))
@@ -162,7 +185,18 @@ def _of_samples(left: Shape, right: Shape) -> Shape | None:
     """
     row, other = (left, right) if left.is_row else (right, left)
     is_open = other.rest is not None and len(other.sizes) == 1 and not other.back
-    return row if row.is_row and row.is_batch and is_open and other.is_batch else None
+    return row if row.is_row and is_open and {row.sizes[0].meaning, other.sizes[0].meaning} <= {"", "batch"} else None
+
+
+def _with_same_end(left: Shape, right: Shape, result: Value) -> Shape | None:
+    """Two tensors of which the last axis is the same: what two linear layers of one width return."""
+    if not left.back or len(left.back) != len(right.back) or len(left.sizes) > 1 or len(right.sizes) > 1:
+        return None
+    if not all(ours.same(theirs) for ours, theirs in zip(left.back, right.back, strict=True)):
+        return None
+    is_same_front = left.sizes and right.sizes and left.sizes[0].same(right.sizes[0])
+    front = left.sizes if is_same_front else ()
+    return Shape(front, (result, len(front)), left.back)
 
 
 def _wider(left: Size, right: Size, result: Value, index: int) -> Size:

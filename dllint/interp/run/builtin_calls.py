@@ -177,7 +177,8 @@ def _zip(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     if not longest or not all(isinstance(part, Items) and part.exact for part in parts):
         return None
     columns = [part.items for part in parts if isinstance(part, Items)]
-    return Items("list", [Items("tuple", row, site) for row in zip(*columns, strict=False)], site)
+    rows = [Items("tuple", row, site, exact=arguments.exact) for row in zip(*columns, strict=False)]
+    return Items("list", rows, site)
 
 
 def _enumerate(machine: Machine, arguments: Arguments, site: Site) -> Value | None:

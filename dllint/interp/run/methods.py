@@ -27,7 +27,7 @@ from dllint.events import (
     ZeroGrad,
 )
 from dllint.forms import attribute_of
-from dllint.interp.run import argparse_calls, builtin_calls, graph, helpers, overriding, states
+from dllint.interp.run import argparse_calls, builtin_calls, graph, helpers, overriding, queues, states
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
@@ -335,7 +335,7 @@ def _add_module(machine: Machine, base: Value, name: str, arguments: Arguments, 
     """``add_module(name, child)`` and ``append(child)`` on modules and module lists."""
     child = arguments.positional[-1] if arguments.positional else arguments.keywords.get("module")
     if not isinstance(base, Instance) or child is None:
-        return None
+        return queues.append(machine, base, child) if name == "append" else None
     key = arguments.get(0, "name")
     if name != "append" and isinstance(key, Const) and isinstance(key.value, str):
         machine.write(base.attributes, key.value, child)
@@ -382,13 +382,9 @@ _METHODS: dict[str, Method] = {
     "double": _same_module,
     "bfloat16": _same_module,
     "to_empty": _same_module,
-    "parameters": _parameters,
-    "named_parameters": _parameters,
+    **dict.fromkeys(("parameters", "children", "modules"), _parameters),
+    **dict.fromkeys(("named_parameters", "named_children", "named_modules"), _parameters),
     "state_dict": _state_dict,
-    "children": _parameters,
-    "named_children": _parameters,
-    "modules": _parameters,
-    "named_modules": _parameters,
     "load_state_dict": _load_state_dict,
     "requires_grad_": _requires_grad,
     "add_module": _add_module,
@@ -396,5 +392,6 @@ _METHODS: dict[str, Method] = {
     "append": _add_module,
     "apply": _apply,
     "add_argument": argparse_calls.add_to_unknown,
+    **queues.METHODS,
     **helpers.METHODS,
 }

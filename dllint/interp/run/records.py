@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _TYPES = ("collections.namedtuple", "typing.NamedTuple")
+RECORDS = tuple(f"{name}()" for name in _TYPES)
+"""The names of what they make."""
 
 
 def is_record_type(callee: Value) -> TypeGuard[Symbol]:
@@ -21,10 +23,22 @@ def is_record_type(callee: Value) -> TypeGuard[Symbol]:
 def make_record(machine: Machine, kind: Symbol, arguments: Arguments, site: Site) -> Value:
     """A named tuple: nothing else happens to what it is given."""
     made = Symbol(f"{kind.name}()", tuple(arguments.all()), site, arguments=arguments, grad=machine.grad)
-    given = {**dict(zip(_fields(kind), arguments.positional, strict=False)), **arguments.keywords}
+    fields = _fields(kind)
+    given = {**dict(zip(fields, _spelled_out(arguments, len(fields), site), strict=False)), **arguments.keywords}
     for name, value in given.items():
         machine.write(made.attributes, name, value)
     return made
+
+
+def _spelled_out(arguments: Arguments, count: int, site: Site) -> tuple[Value, ...]:
+    """The arguments, and what a star before ``zip(*batch)`` stands for: as many columns as there are fields left."""
+    last = arguments.positional[-1] if arguments.positional and not arguments.exact else None
+    starred = last.inputs[0] if isinstance(last, Symbol) and last.name == "element" else None
+    if not isinstance(starred, Symbol) or starred.name != "zip":
+        return arguments.positional
+    before = arguments.positional[:-1]
+    columns = (Symbol("item", (starred, Const(i)), site, detail=i) for i in range(count - len(before)))
+    return (*before, *columns)
 
 
 def _fields(kind: Symbol) -> list[str]:
