@@ -11,6 +11,7 @@ from dllint.context.base import ProgramView
 from dllint.interp.ask.axes import Axes
 from dllint.interp.ask.axis_moves import number, squeezed
 from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
+from dllint.interp.ask.guessed_shapes import GuessedAxes
 from dllint.interp.ask.reshapes import Mixture, mixture
 from dllint.interp.ask.sequences import Steps, is_batch_first, is_bidirectional, last_step, layer_call, pooled, steps_of
 from dllint.interp.ask.shape import Shape
@@ -36,6 +37,14 @@ class AxesOfTensors(ProgramView):
     def shape(self, tensor: Value | None) -> Shape:
         """The axes of a tensor: their sizes and what they mean. What is unknown is an axis equal to no other."""
         return self._axes.of(tensor) if tensor is not None else Shape((), (Value(), 0))
+
+    @cached_property
+    def _guessed_axes(self) -> GuessedAxes:
+        return GuessedAxes(self._machine)
+
+    def guessed_shape(self, tensor: Value | None) -> Shape:
+        """The same with what the program only suggests, as that rewards are numbers: for questions."""
+        return self._guessed_axes.of(tensor) if tensor is not None else self.shape(None)
 
     def shapes(self, tensor: Value | None) -> list[Shape]:
         """The shapes that a tensor may have: several where the model that returns it is one of several."""

@@ -56,6 +56,7 @@ _LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("mse_loss", "l1_l
 
 _STACKING = ("torch.stack", "torch.cat")
 _OF_THIS_SHAPE = Assumption("alternative", "the model is one of those that return one number for each sample")
+_ONE_NUMBER = Assumption("effect", "the target is one number for each sample, as its name or a sum over steps suggests")
 _OF_SAMPLES = Assumption("effect", "the model is given more than one sample, and returns one number for each")
 
 
@@ -89,6 +90,10 @@ class LossBroadcast(Rule):
             return
         inputs, of_target = ctx.shapes(event.input), ctx.shape(event.target)
         of_input = next((each for each in inputs if _are_broadcast(each, of_target)), None)
+        is_told = of_input is not None
+        if of_input is None and of_target.rank is None and any(_may_be_column(each) for each in inputs):
+            of_target = ctx.guessed_shape(event.target)
+            of_input = next((each for each in inputs if _are_broadcast(each, of_target)), None)
         if of_input is None or ctx.excused(self, event):
             return
         is_wide = of_target.is_row
@@ -104,6 +109,7 @@ class LossBroadcast(Rule):
             assuming=[
                 *([_OF_THIS_SHAPE] if len(inputs) > 1 else ()),
                 *(() if is_batch else [_OF_SAMPLES]),
+                *(() if is_told else [_ONE_NUMBER]),
             ],
             effect="each prediction is compared with every target of the batch: the model learns their mean",
             help="give both the same shape, as by `target.view_as(prediction)`",
@@ -130,8 +136,12 @@ def _is_written_out(listed: Value) -> bool:
 def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:
     """Whether one is a column, or has more axes of size one, and the other is a row."""
     if of_target.is_row:
-        return of_input.may_be_column or of_input.ones > 1
-    return of_input.is_row and (of_target.may_be_column or of_target.ones > 1)
+        return _may_be_column(of_input)
+    return of_input.is_row and _may_be_column(of_target)
+
+
+def _may_be_column(shape: Shape) -> bool:
+    return shape.may_be_column or shape.ones > 1
 
 
 def _same_shape(event: LossCall, ctx: Context) -> Edits:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dllint.choices import Choice, alternatives
 from dllint.forms import shaped_tensor
 from dllint.interp.ask import axis_indexing, axis_joins, axis_moves, collected, data_shapes, made_shapes, sequences
-from dllint.interp.ask.attempts import returned
+from dllint.interp.ask.attempts import attribute_left_out, returned
 from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
 from dllint.interp.ask.pipelines import sample_of
@@ -156,8 +156,8 @@ class Axes:
             return data_shapes.of_batch_size(tensor) or made_shapes.of_made(tensor, self.sizes)
         if tensor.name in _ELEMENTWISE:
             left, right = tensor.inputs[:2] if len(tensor.inputs) >= 2 else (tensor.inputs[0], Const(1))
-            if _is_running(left) or _is_running(right):
-                return self.of(left if _is_running(right) else right)
+            if is_running(left) or is_running(right):
+                return self.of(left if is_running(right) else right)
             return combined(self.of(left), self.of(right), tensor)
         if (scaled := made_shapes.of_scaled(tensor, self.of)) is not None:
             return scaled
@@ -195,9 +195,11 @@ class Axes:
     def _of_attribute(self, tensor: Symbol) -> Shape | None:
         if data_shapes.is_drawn_from_memory(tensor.inputs[0]):
             return data_shapes.of_memory(tensor)
-        known = made_shapes.of_samples(tensor)
-        if known is not None or (put_in := collected.part(tensor)) is not None:
-            return known if known is not None else self.of(put_in)
+        if (known := made_shapes.of_samples(tensor)) is not None:
+            return known
+        set_there = collected.part(tensor) or attribute_left_out(self._machine, tensor)
+        if set_there is not None:
+            return self.of(set_there)
         base = self.of(tensor.inputs[0])
         if tensor.detail == "values" and base.is_unknown:
             return data_shapes.of_column(tensor) or data_shapes.of_table(tensor.inputs[0])
@@ -273,8 +275,10 @@ class Axes:
         found = data_shapes.from_data(item, self.of, self._sample_of) or made_shapes.of_samples(item)
         if found is not None or not isinstance(base, Symbol):
             return found
-        if (put_in := collected.part(item)) is not None:
-            return self.of(put_in)
+        put_in = collected.part(item)
+        if put_in is not None or collected.is_of_all(item):
+            shape = self.of(put_in) if put_in is not None else Shape((of_axis(item, 0),), (item, 1))
+            return _of_samples(shape) if collected.is_of_all(item) else shape
         whole = returned(self._machine, base) or force(self._machine, base)
         parts = (
             [collected.at(option, item.detail) for _, option in alternatives(whole)] if whole is not base else [None]
@@ -329,11 +333,16 @@ def _with_last(result: Symbol, given: Shape, last: Size, *, is_added: bool = Fal
     return Shape(front, (result, len(front)), (*(given.back if is_added else given.back[:-1]), last))
 
 
-def _is_running(value: Value) -> bool:
+def _of_samples(shape: Shape) -> Shape:
+    """A shape whose first axis is that of the samples."""
+    return Shape((shape.sizes[0].meant("batch"), *shape.sizes[1:]), shape.rest, shape.back) if shape.sizes else shape
+
+
+def is_running(value: Value) -> bool:
     """Whether a value began as a number before a loop that adds to it: it is as wide as what is added."""
     if isinstance(value, Choice):
         options = [option for _, option in value.options]
-        return any(map(_is_running, options)) and all(_is_running(each) or isinstance(each, Const) for each in options)
+        return any(map(is_running, options)) and all(is_running(each) or isinstance(each, Const) for each in options)
     began = value.inputs[0] if isinstance(value, Symbol) and value.name == "unknown" and value.inputs else None
     return isinstance(began, Const) and isinstance(began.value, int | float)
 

@@ -12,6 +12,7 @@ from dllint.values import Const, External, Instance, Items, Symbol, Table, Value
 _SAME_MEMBERS = frozenset(
     ("list", "tuple", "reversed", "sorted", "set", "iter", "random.sample", "random.choices", "slice", DEQUE)
 )
+_DRAWN = ("random.sample", "random.choices")
 _MAX_DEPTH = 8
 
 
@@ -33,6 +34,27 @@ def part(value: Symbol) -> Value | None:
         function = base.inputs[0]
         return Symbol(function.name, (column,), value.site) if column and isinstance(function, External) else None
     return None
+
+
+def is_of_all(value: Symbol) -> bool:
+    """Whether a value is a column of ``zip(*elements)``, so that there is one step for each element."""
+    base = _same(value.inputs[0])
+    while isinstance(base, Symbol) and base.name == "map" and len(base.inputs) == 2:
+        base = base.inputs[1]
+    return isinstance(base, Symbol) and _zipped(base) is not None and isinstance(value.detail, int)
+
+
+def _zipped(zipped: Symbol) -> Value | None:
+    """The elements of ``zip(*elements)``."""
+    source = zipped.inputs[0] if zipped.name == "zip" and len(zipped.inputs) == 1 else None
+    return source.inputs[0] if isinstance(source, Symbol) and source.name == "element" else None
+
+
+def is_drawn(value: Value) -> bool:
+    """Whether a value is a part of one of the elements that were drawn from a memory."""
+    base = value.inputs[0] if isinstance(value, Symbol) and value.name in ("item", "attribute") else None
+    source = base.inputs[0] if isinstance(base, Symbol) and base.name == "element" else None
+    return isinstance(source, Symbol) and source.name in _DRAWN
 
 
 def at(whole: Value, place: object) -> Value | None:
@@ -62,11 +84,9 @@ def members(value: Value, depth: int = 0) -> Sequence[Value]:
 
 def _column(zipped: Symbol, item: Symbol) -> Value | None:
     """The parts of all elements at one place."""
-    source = zipped.inputs[0] if len(zipped.inputs) == 1 else None
-    if isinstance(source, Symbol) and source.name == "element":  # `zip(*batch)`
-        parts = _parts_of_all(members(source.inputs[0]), item)
-        return Items("tuple", parts, item.site, exact=False) if parts else None
-    return None
+    elements = _zipped(zipped)
+    parts = _parts_of_all(members(elements), item) if elements is not None else []
+    return Items("tuple", parts, item.site, exact=False) if parts else None
 
 
 def _parts_of_all(held: Sequence[Value], item: Symbol) -> list[Value]:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable
 
 from dllint.interp.ask.axis_indexing import is_place
+from dllint.interp.ask.collected import is_drawn
 from dllint.interp.ask.shape import Shape, joined
-from dllint.interp.ask.sizes import Size, of_axis
+from dllint.interp.ask.sizes import Meaning, Size, of_axis
 from dllint.values import Class, Const, Function, Instance, Items, Symbol, Table, Value
 
 _TABLES = ("pandas.read_", "pandas.DataFrame")
@@ -256,5 +257,6 @@ def listed(value: Items, shape_of: Callable[[Value], Shape]) -> Shape | None:
     if not value.items:
         return None
     inner = shape_of(value.items[0]) if value.exact else joined([shape_of(each) for each in value.items], value)
-    count = Size(len(value.items)) if value.exact else of_axis(value, 0)
+    meaning: Meaning = "batch" if all(map(is_drawn, value.items)) else ""
+    count = Size(len(value.items)) if value.exact else of_axis(value, 0, meaning=meaning)
     return Shape((count, *inner.sizes), inner.rest, inner.back) if inner is not None else Shape((count,), (value, 1))

@@ -279,7 +279,10 @@ def invoke(
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
         given = (function, *arguments.all())
-        return Symbol("call", given, site, detail=NOT_ENTERED, arguments=arguments, grad=machine.grad)
+        result = Symbol("call", given, site, detail=NOT_ENTERED, arguments=arguments, grad=machine.grad)
+        if isinstance(receiver, Instance):
+            machine.left_out(receiver, function, arguments, result)
+        return result
     if _CLIPS.search(function.name) and not modules.is_none(arguments.get(1, None)):
         machine.emit(GradientClip(site, arguments.get(0, None), function.name))
     scope = bind_parameters(machine, function, arguments, receiver)

@@ -22,7 +22,7 @@ from dllint.interp.source.project import Project
 from dllint.sites import Guard, Guards, Site
 from dllint.structure import Arm, Block, Branch, Invocation, Leave, Loop
 from dllint.terms import Framework, Role
-from dllint.values import Arguments, Class, Function, Items, OpenAttributes, Scope, Symbol, Value
+from dllint.values import Arguments, Class, Function, Instance, Items, OpenAttributes, Scope, Symbol, Value
 
 E = TypeVar("E", bound=Event)
 
@@ -33,6 +33,7 @@ MAX_STEPS = 12_000  # statements of one program
 MAX_STEPS_OF_MODULE = 40_000  # statements of all programs of a module; behind that, each gets a small share
 _SHARE = 1_500
 _WITHOUT_GRADIENTS = frozenset(("validation_step", "test_step", "predict_step"))  # Lightning calls them under `no_grad`
+MAX_LEFT_OUT = 6  # methods of an object that are noted
 MAX_STEPS_OF_TRIAL = 4_000  # statements of what is run only in order to answer a question
 MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, over all its calls in a program
 MIN_CALLS_PER_FUNCTION = 3
@@ -104,6 +105,8 @@ class Machine(State):
         self.asked_stars: set[tuple[SourceModule, str]] = set()  # names that star imports are asked for
         self.reaches: list[Reach] = []
         self.attempts: dict[tuple[Value, str, str], Trial] = {}  # by those who look at one program
+        self.receivers: dict[Symbol, Instance] = {}  # of the calls of methods that were not entered, by their results
+        self.calls_left_out: dict[Instance, list[tuple[Function, Arguments]]] = {}
         self._called_elsewhere: set[Place] = set()
         self.nested: list[Function] = []
         self.forwards: dict[Symbol, Value] = {}
@@ -199,6 +202,13 @@ class Machine(State):
         finally:
             self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated = kept
 
+    def left_out(self, receiver: Instance, method: Function, arguments: Arguments, result: Symbol) -> None:
+        """Note a call of a method that is not entered, for those who ask what it does."""
+        self.receivers[result] = receiver
+        calls = self.calls_left_out.setdefault(receiver, [])
+        if len(calls) < MAX_LEFT_OUT and not any(known.node is method.node for known, _ in calls):
+            calls.append((method, arguments))
+
     def _has_made(self, value: Value) -> bool:
         """Whether a value was made in a definition that was called meanwhile: nobody else has it."""
         return value.site is not None and enclosing_definition(value.site) in self.reached
@@ -207,6 +217,8 @@ class Machine(State):
         """A program has been interpreted: note the definitions of other files that it called, if that ``counts``."""
         places, self._called_elsewhere = self._called_elsewhere, set()
         self.attempts.clear()
+        self.receivers.clear()
+        self.calls_left_out.clear()
         if places and counts:
             self.reaches.append(Reach(concerned, frozenset(places)))
 
