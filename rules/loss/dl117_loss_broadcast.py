@@ -54,6 +54,7 @@ from dllint.api import (
 
 _LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
 
+_MATRIX = 2  # axes
 _STACKING = ("torch.stack", "torch.cat")
 _OF_THIS_SHAPE = Assumption("alternative", "the model is one of those that return one number for each sample")
 _ONE_NUMBER = Assumption("effect", "the target is one number for each sample, as its name or a sum over steps suggests")
@@ -96,11 +97,13 @@ class LossBroadcast(Rule):
             of_input = next((each for each in inputs if _are_broadcast(each, of_target)), None)
         if of_input is None or ctx.excused(self, event):
             return
-        is_wide = of_target.is_row
+        has_pairs = _has_all_pairs(of_target)
+        is_wide = of_target.is_row or has_pairs
         column = of_input if is_wide else of_target
         is_batch = column.is_column or column.ones > 1 or _is_of_several(event, ctx)
         ones = ", 1" * max(column.ones, 1)
-        shapes = (f"(N{ones})", "(N,)") if is_wide else ("(N,)", f"(N{ones})")
+        row = ("(1, N)" if of_target.sizes[0].known == 1 else "(N, N)") if has_pairs else "(N,)"
+        shapes = (f"(N{ones})", row) if is_wide else (row, f"(N{ones})")
         yield ctx.finding(
             self,
             event,
@@ -135,9 +138,14 @@ def _is_written_out(listed: Value) -> bool:
 
 def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:
     """Whether one is a column, or has more axes of size one, and the other is a row."""
-    if of_target.is_row:
+    if of_target.is_row or _has_all_pairs(of_target):
         return _may_be_column(of_input)
     return of_input.is_row and _may_be_column(of_target)
+
+
+def _has_all_pairs(of_target: Shape) -> bool:
+    """Whether a target has a row for each sample as well: (N, N), as after an earlier broadcast, or (1, N)."""
+    return of_target.rank == _MATRIX and of_target.sizes[1].meaning == "batch" and of_target.sizes[1].known is None
 
 
 def _may_be_column(shape: Shape) -> bool:

@@ -30,7 +30,7 @@ _ELEMENTWISE = frozenset(
 _SPATIAL: dict[int, tuple[Meaning, ...]] = {1: ("",), 2: ("height", "width"), 3: ("", "height", "width")}
 _RESHAPES = frozenset((".view", ".reshape", "torch.reshape"))
 _DIVISIONS = ("//", "/")
-_NUMBERS = frozenset(("float", "int", "len"))  # functions that return numbers
+_NUMBERS = frozenset(("float", "int", "len", ".item"))  # functions that return numbers
 _HIDDEN_STATE = "last_hidden_state"  # of the models of `transformers`
 
 
@@ -97,6 +97,9 @@ class Axes:
         if isinstance(tensor, Choice):
             options = [option for _, option in tensor.options if not axis_indexing.is_new_axis(option)]  # no `None`
             return joined([self.of(option) for option in options], tensor) if options else None
+        if isinstance(tensor, Instance) and tensor.library_name == "torch.nn.Parameter":
+            held = tensor.arguments.get(0, "data")
+            return self.of(held) if held is not None else None
         if not isinstance(tensor, Symbol):
             return None
         if not tensor.inputs:
@@ -138,9 +141,10 @@ class Axes:
             return None
         value: Value = result.inputs[1]
         for layer in sequence_items(self._machine, model) or (model,):
-            if not isinstance(layer, Instance) or not layer.library_name or layer is model:
+            if not isinstance(layer, Instance) or layer is model:
                 return None
-            value = Symbol(f"{layer.library_name}()", (layer, value), result.site)
+            called = f"{layer.library_name}()" if layer.library_name else "forward"
+            value = Symbol(called, (layer, value), result.site)
         return value
 
     def _of_element(self, element: Symbol) -> Shape | None:

@@ -163,7 +163,7 @@ def combined(left: Shape, right: Shape, result: Value) -> Shape | None:
     if left.rank == 0:
         return right
     if left.rank is None or right.rank is None:
-        return _of_samples(left, right) or _with_same_end(left, right, result)
+        return _of_samples(left, right) or _with_same_end(left, right, result) or _with_vector(left, right)
     rank = max(left.rank, right.rank)
     ours, theirs = ((Size(),) * (rank - len(each.sizes)) + each.sizes for each in (left, right))
     return Shape(tuple(_wider(a, b, result, i) for i, (a, b) in enumerate(zip(ours, theirs, strict=True))))
@@ -197,6 +197,15 @@ def _with_same_end(left: Shape, right: Shape, result: Value) -> Shape | None:
     is_same_front = left.sizes and right.sizes and left.sizes[0].same(right.sizes[0])
     front = left.sizes if is_same_front else ()
     return Shape(front, (result, len(front)), left.back)
+
+
+def _with_vector(left: Shape, right: Shape) -> Shape | None:
+    """A tensor with a weight for each feature: it stays as it is, if the last axes are known to be as long."""
+    vector, other = (left, right) if left.rank is not None else (right, left)
+    if vector.rank is None or not 0 < vector.rank <= len(other.back):
+        return None
+    pairs = zip(vector.sizes, other.back[-vector.rank :], strict=True)
+    return other if all(size == Size() or size.same(theirs) for size, theirs in pairs) else None
 
 
 def _wider(left: Size, right: Size, result: Value, index: int) -> Size:
