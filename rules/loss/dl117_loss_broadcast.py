@@ -47,6 +47,7 @@ from dllint.api import (
     Rule,
     Shape,
     Site,
+    Size,
     Symbol,
     Value,
     replace_range,
@@ -98,9 +99,9 @@ class LossBroadcast(Rule):
         if of_input is None or ctx.excused(self, event):
             return
         has_pairs = _has_all_pairs(of_target)
-        is_wide = of_target.is_row or has_pairs
+        is_wide = of_target.rank == 1 or has_pairs
         column = of_input if is_wide else of_target
-        is_batch = column.is_column or column.ones > 1 or _is_of_several(event, ctx)
+        is_batch = column.rank is not None or column.is_column or _is_of_several(event, ctx)
         ones = ", 1" * max(column.ones, 1)
         row = ("(1, N)" if of_target.sizes[0].known == 1 else "(N, N)") if has_pairs else "(N,)"
         shapes = (f"(N{ones})", row) if is_wide else (row, f"(N{ones})")
@@ -140,7 +141,16 @@ def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:
     """Whether one is a column, or has more axes of size one, and the other is a row."""
     if of_target.is_row or _has_all_pairs(of_target):
         return _may_be_column(of_input)
-    return of_input.is_row and _may_be_column(of_target)
+    if of_input.is_row:
+        return _may_be_column(of_target)
+    return _are_of_one_number(of_input, of_target) or _are_of_one_number(of_target, of_input)
+
+
+def _are_of_one_number(column: Shape, row: Shape) -> bool:
+    """Whether they are (200, 1) and (200,)."""
+    if column.rank != _MATRIX or row.rank != 1 or row.sizes[0].known in (None, 1):
+        return False
+    return column.sizes[1] == Size() and column.sizes[0].same(row.sizes[0])
 
 
 def _has_all_pairs(of_target: Shape) -> bool:

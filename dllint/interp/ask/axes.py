@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, alternatives
 from dllint.forms import shaped_tensor
-from dllint.interp.ask import axis_indexing, axis_joins, axis_moves, collected, data_shapes, made_shapes, sequences
+from dllint.interp.ask import (
+    axis_indexing,
+    axis_joins,
+    axis_moves,
+    collected,
+    data_shapes,
+    graph_shapes,
+    made_shapes,
+    sequences,
+)
 from dllint.interp.ask.attempts import attribute_left_out, returned
 from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
@@ -18,7 +27,7 @@ from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_part, of_value, p
 from dllint.interp.run.containers import RANK
 from dllint.interp.run.modules import force, sequence_items
 from dllint.interp.source.axis_facts import Layer, axis_facts
-from dllint.values import Const, Instance, Items, Setting, Symbol, Value
+from dllint.values import Const, External, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -29,7 +38,9 @@ _ELEMENTWISE = frozenset(
 )
 _SPATIAL: dict[int, tuple[Meaning, ...]] = {1: ("",), 2: ("height", "width"), 3: ("", "height", "width")}
 _RESHAPES = frozenset((".view", ".reshape", "torch.reshape"))
+_NORMS = ("torch.nn.utils.spectral_norm", "torch.nn.utils.parametrizations.spectral_norm")
 _DIVISIONS = ("//", "/")
+_CONSTANTS = frozenset(f"{package}.pi" for package in ("numpy", "math", "torch"))
 _NUMBERS = frozenset(("float", "int", "len", ".item"))  # functions that return numbers
 _HIDDEN_STATE = "last_hidden_state"  # of the models of `transformers`
 
@@ -92,6 +103,8 @@ class Axes:
     def _found(self, tensor: Value) -> Shape | None:
         if isinstance(tensor, Const | Setting):
             return Shape(()) if isinstance(getattr(tensor, "value", 0), int | float) else None
+        if isinstance(tensor, External):
+            return Shape(()) if tensor.name in _CONSTANTS else None
         if isinstance(tensor, Items):
             return data_shapes.listed(tensor, self.of)
         if isinstance(tensor, Choice):
@@ -108,6 +121,8 @@ class Axes:
             return Shape(())
         if tensor.name in ("element", "next"):
             return data_shapes.of_whole_batch(tensor) or self._of_element(tensor)
+        if (layer := _without_norm(tensor.inputs[0])) is not tensor.inputs[0] and isinstance(layer, Instance):
+            return self.of(Symbol(f"{layer.library_name}()", (layer, *tensor.inputs[1:]), tensor.site))
         forced = self._through_sequence(tensor) or force(self._machine, tensor)
         if forced is not tensor:
             return self._of_model(tensor, forced)
@@ -141,6 +156,7 @@ class Axes:
             return None
         value: Value = result.inputs[1]
         for layer in sequence_items(self._machine, model) or (model,):
+            layer = _without_norm(layer)
             if not isinstance(layer, Instance) or layer is model:
                 return None
             called = f"{layer.library_name}()" if layer.library_name else "forward"
@@ -201,9 +217,13 @@ class Axes:
             return data_shapes.of_memory(tensor)
         if (known := made_shapes.of_samples(tensor)) is not None:
             return known
+        if tensor.detail in data_shapes.ROWS:
+            return data_shapes.of_table(tensor.inputs[0])
         set_there = collected.part(tensor) or attribute_left_out(self._machine, tensor)
         if set_there is not None:
             return self.of(set_there)
+        if (of_graphs := graph_shapes.of_label(self._machine, tensor, self.of)) is not None:
+            return of_graphs
         base = self.of(tensor.inputs[0])
         if tensor.detail == "values" and base.is_unknown:
             return data_shapes.of_column(tensor) or data_shapes.of_table(tensor.inputs[0])
@@ -335,6 +355,12 @@ def _with_last(result: Symbol, given: Shape, last: Size, *, is_added: bool = Fal
     may_be_last = len(given.sizes) > 1 and not given.back and not is_added
     front = given.sizes[:-1] if may_be_last else given.sizes
     return Shape(front, (result, len(front)), (*(given.back if is_added else given.back[:-1]), last))
+
+
+def _without_norm(layer: Value) -> Value:
+    """The layer whose weights ``spectral_norm(layer)`` norms: it returns the same layer."""
+    is_normed = isinstance(layer, Symbol) and layer.name in _NORMS and bool(layer.inputs)
+    return layer.inputs[0] if is_normed and isinstance(layer, Symbol) else layer
 
 
 def _of_samples(shape: Shape) -> Shape:

@@ -11,6 +11,7 @@ from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Const, Items, Setting, Symbol, Value
 
 _ALL_PLACES = ("numpy.arange", "numpy.random.permutation", "torch.randperm", "torch.arange")
+_TABLES_OF_TEXT = ("numpy.loadtxt", "numpy.genfromtxt")
 _DRAWN = {"numpy.random.choice": 1, "numpy.random.randint": 2, "torch.randint": 2, "random.sample": 1}
 """What draws places, with the argument that says how many: without it, it draws one."""
 
@@ -20,6 +21,8 @@ def indexed(item: Symbol, shape: Shape, shape_of: Callable[[Value], Shape]) -> S
     index = item.inputs[1] if len(item.inputs) > 1 else None
     parts = index.items if isinstance(index, Items) else (index,) if index is not None else ()
     spelled = _without_ellipsis(parts)
+    if len(spelled) > 1 and getattr(item.inputs[0], "name", "") in _TABLES_OF_TEXT:
+        shape = shape.of_rank(2)  # as it has one axis only where the file has one column
     if len(spelled) == 1 and _chooses(spelled[0]):
         samples = of_axis(spelled[0], 0, meaning="batch")
         return Shape((samples, *shape.sizes[1:]), shape.rest_after(1), shape.back)

@@ -58,7 +58,9 @@ def is_drawn(value: Value) -> bool:
 
 
 def at(whole: Value, place: object) -> Value | None:
-    """The part of a tuple at a place."""
+    """The part of a tuple at a place, or of a dict under a key."""
+    if isinstance(whole, Table) and isinstance(place, str):
+        return whole.contents.get(place)
     if not isinstance(whole, Items) or not whole.exact or not isinstance(place, int):
         return None
     return whole.items[place] if -len(whole.items) <= place < len(whole.items) else None
@@ -99,10 +101,8 @@ def _part_of(whole: Value, item: Symbol) -> Value | None:
     """What an element has under the key or name that is asked for."""
     key = item.inputs[1] if len(item.inputs) > 1 else None
     place = key.value if isinstance(key, Const) else item.detail
-    if isinstance(whole, Items):
+    if isinstance(whole, Items | Table):
         return at(whole, place)
-    if isinstance(whole, Table) and isinstance(place, str):
-        return whole.contents.get(place)
     if isinstance(whole, Instance) and isinstance(place, str):
         return whole.attributes.get(place)
     if isinstance(whole, Symbol) and whole.name == "element":

@@ -25,7 +25,7 @@ POOLS_OF_GRAPHS = frozenset(
 )
 _MASKS = ("compare", "&", "|", "not", ".isin")
 _WITH_CELLS = ("pandas.read_csv", "pandas.read_table", "pandas.read_excel")  # of which each holds a number or a text
-_ROWS = ("iloc", "loc")
+ROWS = ("iloc", "loc")
 _MEMORY = re.compile(r"(?i)replay|memory|buffer")
 _BATCH_SIZE = re.compile(r"(?i)(.*_)?(batch_?size|bs)")
 _CAPACITY = re.compile(r"(?i)(.*_)?(capacity|(mem(ory)?|max|buffer)_?(size|len))")
@@ -69,12 +69,22 @@ def _is_cell(item: Symbol, base: Symbol) -> bool:
     if isinstance(index, Items):
         is_pair = index.exact and len(index.items) == 2 and is_place(index.items[0])
         return is_pair and _is_of_rows(base) and isinstance(index.items[1], Const)
-    row = base.inputs[0] if base.name == "item" and len(base.inputs) > 1 and is_place(base.inputs[1]) else None
-    return _is_name(item) and isinstance(row, Symbol) and _is_of_rows(row)
+    return isinstance(index, Const) and isinstance(index.value, str | int) and _is_row(base)
+
+
+def _is_row(value: Symbol) -> bool:
+    """Whether a value is ``frame.iloc[i]``, or what ``frame.iterrows()`` yields with the index."""
+    whole = value.inputs[0] if value.name == "item" and len(value.inputs) > 1 else None
+    if not isinstance(whole, Symbol):
+        return False
+    rows = whole.inputs[0] if whole.name == "element" else None
+    if isinstance(rows, Symbol) and rows.name == ".iterrows":
+        return value.detail == 1 and _is_table(rows.inputs[0], _WITH_CELLS)
+    return is_place(value.inputs[1]) and _is_of_rows(whole)
 
 
 def _is_of_rows(value: Symbol) -> bool:
-    return value.name == "attribute" and value.detail in _ROWS and _is_table(value.inputs[0], _WITH_CELLS)
+    return value.name == "attribute" and value.detail in ROWS and _is_table(value.inputs[0], _WITH_CELLS)
 
 
 def is_drawn_from_memory(value: Value) -> bool:

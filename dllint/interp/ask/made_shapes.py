@@ -14,11 +14,14 @@ _OF_SIZES = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "ra
 _OF_SHAPE = frozenset(f"numpy.{name}" for name in ("zeros", "ones", "empty", "full", "random.random"))
 _OF_SIZES_OR_ONE = frozenset(("numpy.random.rand", "numpy.random.randn"))  # a number, if no size is given
 _DRAWN = {"numpy.random.normal": 2, "numpy.random.uniform": 2, "numpy.random.randint": 2}  # where the size stands
+_ROWS = {f"{package}.{name}": 2 for package in ("numpy", "torch") for name in ("linspace", "logspace", "geomspace")}
 _NUMBERS = frozenset(f"random.{name}" for name in ("random", "uniform", "gauss", "randint", "randrange"))
 _SCALED = (".fit_transform", ".transform", ".inverse_transform")
 _SAMPLES = ("sklearn.datasets.load_", "sklearn.datasets.fetch_", "sklearn.datasets.make_")
 _LABELS_OF_SEVERAL = ("linnerud", "multilabel", "sparse_coded")
-MADE = _OF_SIZES | _OF_SHAPE | _OF_SIZES_OR_ONE | frozenset(_DRAWN) | _NUMBERS
+MADE = frozenset(
+    ("torch.arange", "numpy.arange", *_OF_SIZES, *_ROWS, *_OF_SHAPE, *_OF_SIZES_OR_ONE, *_DRAWN, *_NUMBERS)
+)
 
 
 def of_made(made: Symbol, sizes_of: SizesOf) -> Shape | None:
@@ -26,7 +29,13 @@ def of_made(made: Symbol, sizes_of: SizesOf) -> Shape | None:
     given = made.arguments
     if given is None or made.name not in MADE or made.name in _NUMBERS:
         return Shape(()) if made.name in _NUMBERS else None
+    if made.name.endswith(".arange"):
+        return Shape((of_axis(made, 0),))
     told: Sequence[Value] = given.positional
+    if made.name in _ROWS:
+        steps = given.get(_ROWS[made.name], "num") or given.keywords.get("steps")
+        sizes = sizes_of((steps,)) if isinstance(steps, Const) else None
+        return Shape(((sizes[0] if sizes else None) or of_axis(made, 0),))
     if made.name in _DRAWN:
         size = given.get(_DRAWN[made.name], "size")
         if size is None:

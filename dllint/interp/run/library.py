@@ -361,16 +361,8 @@ _BY_NAME: dict[str, Handler] = {
     "apex.amp.scale_loss": _scale_loss,
     "torch._foreach_zero_": _foreach_zero,
     "torch.distributed.fsdp.fully_shard": _replace_parameters,
-    **dict.fromkeys(
-        (
-            "torch.nn.utils.weight_norm",
-            "torch.nn.utils.spectral_norm",
-            "torch.nn.utils.parametrizations.weight_norm",
-            "torch.nn.utils.parametrizations.spectral_norm",
-            "torch.nn.utils.parametrizations.orthogonal",
-        ),
-        _replace_parameters,
-    ),
+    "torch.nn.utils.weight_norm": _replace_parameters,
+    "torch.nn.utils.parametrizations.weight_norm": _replace_parameters,
     "apex.amp.initialize": _amp_initialize,
 }
 
