@@ -233,8 +233,13 @@ def _columns_returned(code: Code) -> Iterator[Edit]:
 
 
 def _has_column(code: Code) -> bool:
-    """Whether a layer returns one number for each sample, in the file or in another one of its repository."""
-    return _COLUMN.search(code.text) is not None or (code.imports_own() and _COLUMN.search(code.others()) is not None)
+    """Whether a layer returns one number for each sample: in the file, in those that it imports, or, where these have
+    no models, in any one of its repository."""
+    if _COLUMN.search(code.text) is not None:
+        return True
+    imported = code.imported() if code.imports_own() else ""
+    models = imported if "Module)" in imported else code.others() if code.imports_own() else ""
+    return _COLUMN.search(models) is not None
 
 
 @mutates("DL822")

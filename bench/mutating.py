@@ -7,6 +7,7 @@ looks at no more than the syntax: whether the bug does harm there is asked of wh
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from pathlib import Path
 MUTATORS: dict[str, Callable[[Code], Iterator[Edit]]] = {}
 
 
+_IMPORTED = re.compile(r"(?m)^\s*(?:from\s+\.*([\w.]+)\s+import|import\s+([\w.]+))")
 _REQUIREMENTS = ("requirement", "environment", "setup", "pyproject", "pipfile", "poetry", "readme", "conda", "env")
 
 
@@ -42,6 +44,47 @@ class Repository:
     def text_but(self, path: Path) -> str:
         """The text of all files but one."""
         return "\n".join(text for other, text in self._texts.items() if other != path)
+
+    def imported_by(self, path: Path) -> dict[Path, str]:
+        """The files that one imports, or that these import: of several with a name those beside it."""
+        found: dict[Path, str] = {}
+        pending = [path]
+        for current in pending:  # which grows meanwhile
+            for name in {first or second for first, second in _IMPORTED.findall(self._texts.get(current, ""))}:
+                for other in self._modules_named(name, current.parent):
+                    if other != path and other not in found:
+                        found[other] = self._texts[other]
+                        pending.append(other)
+        return found
+
+    def _modules_named(self, name: str, folder: Path) -> list[Path]:
+        """The files of a module or package, by its dotted name as it is imported in a folder."""
+        parts = tuple(part for part in name.split(".") if part)
+        named = [
+            path
+            for path in self._files_by_name.get(parts[-1], ())
+            if path.with_suffix("").parts[-len(parts) :] == parts
+        ]
+        packages = [path for path in self._files_in.get(parts[-1], ()) if path.parent.parts[-len(parts) :] == parts]
+        beside = [path for path in named if path.parent == folder] or [
+            path for path in packages if path.parent.parent == folder
+        ]
+        return beside or [*named, *packages]
+
+    @cached_property
+    def _files_by_name(self) -> dict[str, list[Path]]:
+        return self._grouped(lambda path: path.stem)
+
+    @cached_property
+    def _files_in(self) -> dict[str, list[Path]]:
+        return self._grouped(lambda path: path.parent.name)
+
+    def _grouped(self, key: Callable[[Path], str]) -> dict[str, list[Path]]:
+        groups: dict[str, list[Path]] = {}
+        for path in self._texts:
+            if path.suffix == ".py":
+                groups.setdefault(key(path), []).append(path)
+        return groups
 
     @cached_property
     def requirements(self) -> str:
@@ -97,6 +140,10 @@ class Code:
     def others(self) -> str:
         """The text of the other files of the repository."""
         return self.repository.text_but(self.path)
+
+    def imported(self) -> str:
+        """The text of the files of the repository that the file imports, directly or not."""
+        return "\n".join(self.repository.imported_by(self.path).values())
 
     def imports_own(self) -> bool:
         """Whether the file imports others of its repository."""

@@ -139,18 +139,18 @@ def _is_written_out(listed: Value) -> bool:
 
 def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:
     """Whether one is a column, or has more axes of size one, and the other is a row."""
+    if _are_of_one_number(of_input, of_target) or _are_of_one_number(of_target, of_input):
+        return True
     if of_target.is_row or _has_all_pairs(of_target):
         return _may_be_column(of_input)
-    if of_input.is_row:
-        return _may_be_column(of_target)
-    return _are_of_one_number(of_input, of_target) or _are_of_one_number(of_target, of_input)
+    return of_input.is_row and _may_be_column(of_target)
 
 
 def _are_of_one_number(column: Shape, row: Shape) -> bool:
-    """Whether they are (200, 1) and (200,)."""
-    if column.rank != _MATRIX or row.rank != 1 or row.sizes[0].known in (None, 1):
+    """Whether they are (200, 1) and (200,), or (200, 1) and (N,)."""
+    if column.rank != _MATRIX or row.rank != 1 or column.sizes[0].known in (None, 1) or column.sizes[1] != Size():
         return False
-    return column.sizes[1] == Size() and column.sizes[0].same(row.sizes[0])
+    return row.sizes[0].known is None or column.sizes[0].same(row.sizes[0])
 
 
 def _has_all_pairs(of_target: Shape) -> bool:

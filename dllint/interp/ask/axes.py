@@ -121,8 +121,9 @@ class Axes:
             return Shape(())
         if tensor.name in ("element", "next"):
             return data_shapes.of_whole_batch(tensor) or self._of_element(tensor)
-        if (layer := _without_norm(tensor.inputs[0])) is not tensor.inputs[0] and isinstance(layer, Instance):
-            return self.of(Symbol(f"{layer.library_name}()", (layer, *tensor.inputs[1:]), tensor.site))
+        if (layer := _without_norm(tensor.inputs[0])) is not tensor.inputs[0]:
+            name = f"{layer.library_name}()" if isinstance(layer, Instance) and layer.library_name else "forward"
+            return self.of(Symbol(name, (layer, *tensor.inputs[1:]), tensor.site))
         forced = self._through_sequence(tensor) or force(self._machine, tensor)
         if forced is not tensor:
             return self._of_model(tensor, forced)
@@ -359,8 +360,9 @@ def _with_last(result: Symbol, given: Shape, last: Size, *, is_added: bool = Fal
 
 def _without_norm(layer: Value) -> Value:
     """The layer whose weights ``spectral_norm(layer)`` norms: it returns the same layer."""
-    is_normed = isinstance(layer, Symbol) and layer.name in _NORMS and bool(layer.inputs)
-    return layer.inputs[0] if is_normed and isinstance(layer, Symbol) else layer
+    is_normed = isinstance(layer, Instance) and layer.library_name in _NORMS
+    given = layer.arguments.get(0, "module") if is_normed and isinstance(layer, Instance) else None
+    return given if given is not None else layer
 
 
 def _of_samples(shape: Shape) -> Shape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dllint.interp.ask.axis_moves import Known, keyword, number
+from dllint.interp.ask.collected import part
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Items, Symbol, Value
@@ -46,9 +47,9 @@ def _of_list(known: Known, result: Symbol) -> tuple[list[Shape], int | None, boo
 def _listed(result: Symbol) -> Value | None:
     """The list of tensors or arrays that a function is given; what takes arrays calls it otherwise than torch."""
     given = result.arguments
-    if given is None:
-        return result.inputs[0] if result.inputs else None
-    return given.get(0, "tensors") or given.keywords.get("arrays")
+    listed = given.get(0, "tensors") or given.keywords.get("arrays") if given is not None else result.inputs[0]
+    put_in = part(listed) if isinstance(listed, Symbol) else None
+    return put_in if put_in is not None else listed
 
 
 def concatenated(known: Known, result: Symbol) -> Shape | None:

@@ -17,8 +17,14 @@ _DRAWN = {"numpy.random.normal": 2, "numpy.random.uniform": 2, "numpy.random.ran
 _ROWS = {f"{package}.{name}": 2 for package in ("numpy", "torch") for name in ("linspace", "logspace", "geomspace")}
 _NUMBERS = frozenset(f"random.{name}" for name in ("random", "uniform", "gauss", "randint", "randrange"))
 _SCALED = (".fit_transform", ".transform", ".inverse_transform")
-_SAMPLES = ("sklearn.datasets.load_", "sklearn.datasets.fetch_", "sklearn.datasets.make_")
-_LABELS_OF_SEVERAL = ("linnerud", "multilabel", "sparse_coded")
+_SAMPLES = frozenset(
+    f"sklearn.datasets.{name}"
+    for name in (
+        *("load_diabetes", "load_boston", "load_breast_cancer", "load_iris", "load_wine", "load_digits"),
+        *("fetch_california_housing", "make_regression", "make_friedman1", "make_friedman2", "make_friedman3"),
+        *("make_classification", "make_blobs", "make_moons", "make_circles"),
+    )
+)
 MADE = frozenset(
     ("torch.arange", "numpy.arange", *_OF_SIZES, *_ROWS, *_OF_SHAPE, *_OF_SIZES_OR_ONE, *_DRAWN, *_NUMBERS)
 )
@@ -61,7 +67,7 @@ def of_scaled(scaled: Symbol, shape_of: Callable[[Value], Shape]) -> Shape | Non
 def of_samples(value: Symbol) -> Shape | None:
     """The features, or the labels, of a data set of scikit-learn: a table, and a row."""
     made = value.inputs[0]
-    if not isinstance(made, Symbol) or not made.name.startswith(_SAMPLES) or made.name.endswith(_LABELS_OF_SEVERAL):
+    if not isinstance(made, Symbol) or made.name not in _SAMPLES:
         return None
     place = value.detail
     if made.arguments is not None and "n_targets" in made.arguments.keywords:
