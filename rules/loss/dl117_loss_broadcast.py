@@ -18,17 +18,18 @@ targets instead of 73 to 97 %, and its predictions vary by 3 to 6 % of what the 
     loss.backward()
 
 ## Not reported
-Tensors of which one is not known to be (N, 1), or (N, 1, 1, 1), and the other (N,): targets as a dataset of one's own
-returns them, or predictions of one sample; losses that raise when shapes differ; batches of one sample. Where of the
-prediction only the last axis is known, or the actions that pick it out of a row are not, the finding is a question: it
-may be of one sample, unless samples are stacked (`torch.stack(batch.state)`).
+Tensors of which one is not known to be (N, 1), or (N, 1, 1, 1), and the other (N,), or (N, N) by an earlier broadcast:
+targets as a dataset of one's own returns them, or predictions of one sample; losses that raise when shapes differ;
+batches of one sample. Where of the prediction only the last axis is known, or the actions that pick it out of a row are
+not, the finding is a question: it may be of one sample, unless samples are stacked (`torch.stack(batch.state)`). So it
+is where only a name (`rewards`) or a sum over steps tells that the targets are numbers.
 
 ## Fix (unsafe)
 Gives the target the shape of the prediction, where that has a name. Unsafe because it changes training, as it should.
 
 ## On real code
-206 public repositories: no finding. Of bugs that were written into other ones it finds 15 of 20 in those that the
-analysis was mended by, and 8 of 19 in those that nobody had looked at.
+206 public repositories: no finding. Of bugs that were written into other ones it found 8 of 19 at first sight; of these
+and others, by which the analysis was mended since, 18 of 23.
 """
 
 from __future__ import annotations

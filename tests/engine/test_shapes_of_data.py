@@ -157,7 +157,7 @@ HOUSES = "inputs, prices = fetch_california_housing(return_X_y=True)\n"
 SPLIT = f"{HOUSES}inputs, tests, prices, _ = train_test_split(inputs, prices)\n"
 SCALED = f"{SPLIT}inputs = torch.tensor(StandardScaler().fit_transform(inputs)).float()\n"
 FRAME = 'frame = pd.read_csv("houses.csv")\ninputs = torch.tensor(frame.iloc[:, :-1].values)\n'
-STEPS = "steps = np.linspace(0, 1, 200)\ninputs = torch.tensor(steps).unsqueeze(1)\n"
+STEPS = "critic = nn.Linear(1, 1)\nsteps = np.linspace(0, 1, 200)\ninputs = torch.tensor(steps).unsqueeze(1)\n"
 ROWS = [
     ("torch.tensor(prices).float()", SCALED),
     ("torch.tensor(frame.iloc[:, -1].values)", FRAME),
@@ -172,6 +172,11 @@ ROWS = [
 def test_rows_of_numbers(target: str, before: str) -> None:
     assert [each.code for each in found("DL117", fitted(target, before=before))] == ["DL117"]
     assert found("DL117", fitted(f"{target}.unsqueeze(1)", before=before)) == []
+
+
+def test_what_a_layer_refuses_has_no_shape() -> None:
+    target, before = ROWS[2]
+    assert found("DL117", fitted(target, "nn.Linear(2, 1)(inputs)", before)) == []
 
 
 PREDICTIONS = [

@@ -14,6 +14,7 @@ from dllint.interp.ask import (
     collected,
     data_shapes,
     graph_shapes,
+    layer_shapes,
     made_shapes,
     sequences,
 )
@@ -38,7 +39,6 @@ _ELEMENTWISE = frozenset(
 )
 _SPATIAL: dict[int, tuple[Meaning, ...]] = {1: ("",), 2: ("height", "width"), 3: ("", "height", "width")}
 _RESHAPES = frozenset((".view", ".reshape", "torch.reshape"))
-_NORMS = ("torch.nn.utils.spectral_norm", "torch.nn.utils.parametrizations.spectral_norm")
 _DIVISIONS = ("//", "/")
 _CONSTANTS = frozenset(f"{package}.pi" for package in ("numpy", "math", "torch"))
 _NUMBERS = frozenset(("float", "int", "len", ".item"))  # functions that return numbers
@@ -121,7 +121,7 @@ class Axes:
             return Shape(())
         if tensor.name in ("element", "next"):
             return data_shapes.of_whole_batch(tensor) or self._of_element(tensor)
-        if (layer := _without_norm(tensor.inputs[0])) is not tensor.inputs[0]:
+        if (layer := layer_shapes.without_norm(tensor.inputs[0])) is not tensor.inputs[0]:
             name = f"{layer.library_name}()" if isinstance(layer, Instance) and layer.library_name else "forward"
             return self.of(Symbol(name, (layer, *tensor.inputs[1:]), tensor.site))
         forced = self._through_sequence(tensor) or force(self._machine, tensor)
@@ -157,7 +157,7 @@ class Axes:
             return None
         value: Value = result.inputs[1]
         for layer in sequence_items(self._machine, model) or (model,):
-            layer = _without_norm(layer)
+            layer = layer_shapes.without_norm(layer)
             if not isinstance(layer, Instance) or layer is model:
                 return None
             called = f"{layer.library_name}()" if layer.library_name else "forward"
@@ -259,9 +259,12 @@ class Axes:
         if (fact := self._facts.channels.get(name)) is not None:
             return self._of_convolution(result, layer, fact, given)
         if (fact := self._facts.embedding.get(name)) is not None:
-            return _with_last(result, given, self._argument(layer, fact), is_added=True)
+            return layer_shapes.with_last(result, given, self._argument(layer, fact), is_added=True)
         if (fact := self._facts.features.get(name)) is not None:
-            return _with_last(result, given, self._argument(layer, fact))
+            wanted = layer.arguments.get(0, "in_features") if name == "torch.nn.Linear" else None
+            if layer_shapes.is_refused(given, self.size(wanted) if wanted is not None else None):
+                return None
+            return layer_shapes.with_last(result, given, self._argument(layer, fact))
         return self._kept_batch(result, given)
 
     def _of_convolution(self, result: Symbol, layer: Instance, fact: Layer, given: Shape) -> Shape | None:
@@ -347,22 +350,6 @@ class Axes:
     def _hidden(self, layer: Instance) -> Size | None:
         value = layer.arguments.get(1, "hidden_size")
         return self.size(value) if value is not None else None
-
-
-def _with_last(result: Symbol, given: Shape, last: Size, *, is_added: bool = False) -> Shape:
-    """What a layer makes that replaces the last axis or adds one. Those between are the result's own."""
-    if given.rest is None:
-        return Shape((*(given.sizes if is_added else given.sizes[:-1]), last))
-    may_be_last = len(given.sizes) > 1 and not given.back and not is_added
-    front = given.sizes[:-1] if may_be_last else given.sizes
-    return Shape(front, (result, len(front)), (*(given.back if is_added else given.back[:-1]), last))
-
-
-def _without_norm(layer: Value) -> Value:
-    """The layer whose weights ``spectral_norm(layer)`` norms: it returns the same layer."""
-    is_normed = isinstance(layer, Instance) and layer.library_name in _NORMS
-    given = layer.arguments.get(0, "module") if is_normed and isinstance(layer, Instance) else None
-    return given if given is not None else layer
 
 
 def _of_samples(shape: Shape) -> Shape:
