@@ -29,7 +29,7 @@ Gives the target the shape of the prediction, where that has a name. Unsafe beca
 
 ## On real code
 206 public repositories: no finding. Of bugs that were written into other ones it found 8 of 19 at first sight; of these
-and others, by which the analysis was mended since, 18 of 23.
+and others, by which the analysis was mended since, 17 of 22.
 """
 
 from __future__ import annotations
