@@ -217,8 +217,6 @@ class Machine(State):
         """A program has been interpreted: note the definitions of other files that it called, if that ``counts``."""
         places, self._called_elsewhere = self._called_elsewhere, set()
         self.attempts.clear()
-        self.receivers.clear()
-        self.calls_left_out.clear()
         if places and counts:
             self.reaches.append(Reach(concerned, frozenset(places)))
 
