@@ -60,6 +60,8 @@ class Repository:
     def _modules_named(self, name: str, folder: Path) -> list[Path]:
         """The files of a module or package, by its dotted name as it is imported in a folder."""
         parts = tuple(part for part in name.split(".") if part)
+        if not parts:  # `from . import utils`, of which the second name says what it is
+            return []
         named = [
             path
             for path in self._files_by_name.get(parts[-1], ())
