@@ -26,7 +26,8 @@ encoder left out of the optimizer the test accuracy is .48 instead of .74. The t
 Modules that are frozen, only evaluated, or deleted again; modules with weights from elsewhere (a checkpoint, another
 model), unless new layers of theirs are trained as well; names such as `teacher`, `ema` or `vgg`; networks that see both
 sides of a comparison; one part of a model that is trained alone, as a head is on features; parameters that are updated
-by hand, or that something else asks for and may hand on; optimizers that are given single tensors, as for a style, a
+by hand, or that something else asks for and may hand on; modules whose forward is given the weights to compute with, by
+a keyword; optimizers that are given single tensors, as for a style, a
 prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
 
 ## On real code
@@ -49,6 +50,7 @@ from dllint.api import (
     Instance,
     LossCall,
     ModeChange,
+    ModelForward,
     OpaqueCall,
     ParametersUpdated,
     Program,
@@ -61,6 +63,7 @@ from dllint.api import (
     receiver_of,
 )
 
+_WEIGHTS = frozenset(("weights", "biases", "params", "parameters", "fast_weights", "vars"))  # that a forward may take
 _FROM_ELSEWHERE = r"pretrained|load_state_dict|torch\.load|\bhub\b|requires_grad|no_grad|register_buffer"
 _OF_ALL = r"load_state_dict|torch\.load|requires_grad|register_buffer|from_pretrained"
 _HOLDERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Yield, ast.Return, ast.keyword, ast.Assign)
@@ -121,6 +124,12 @@ def has_a_weight_set_by_hand(site: Site, left: Untrained, ctx: Context) -> bool:
     return bool(names & {"weight", "weight.data"})
 
 
+def is_given_its_weights(site: Site, left: Untrained, ctx: Context) -> bool:
+    """its forward is given the weights to compute with, which another network predicts or an inner loop has trained"""
+    calls = (event for event in ctx.all_of(ModelForward) if ctx.is_same(event.model, left.module))
+    return any(not _WEIGHTS.isdisjoint(call.arguments.keywords) for call in calls)
+
+
 def has_weights_from_elsewhere(site: Site, left: Untrained, ctx: Context) -> bool:
     """its weights, and not those of all that is trained, come from elsewhere, or its class deals with that itself"""
     restored = [each.target for each in ctx.all_of(StateRestored)]
@@ -157,6 +166,7 @@ class ParametersMissingFromOptimizer(Rule):
         is_updated_by_hand,
         compares_what_it_sees,
         has_a_weight_set_by_hand,
+        is_given_its_weights,
         has_weights_from_elsewhere,
         has_its_parameters_asked_for,
     )
