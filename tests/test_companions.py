@@ -43,6 +43,10 @@ def limits(told: dict[str, str], fixed: tuple[str, ...] = (), **lowest: str) -> 
         ("torch", "2.6.0", "python", None),
         ("audiomentations", "0.11.0", "librosa", "0.7.3"),
         ("audiomentations", "0.30.0", "librosa", "0.10"),
+        ("numpy", "1.16.2", "librosa", "0.10"),
+        ("numpy", "1.20.3", "librosa", None),
+        ("numpy", "1.22.4", "matplotlib", "3.9"),
+        ("numpy", "1.26.4", "moviepy", None),
     ],
 )
 def test_what_goes_with_a_release(package: str, version: str, other: str, below: str | None) -> None:
