@@ -44,7 +44,7 @@ def limits(told: dict[str, str], fixed: tuple[str, ...] = (), **lowest: str) -> 
         ("audiomentations", "0.11.0", "librosa", "0.7.3"),
         ("audiomentations", "0.30.0", "librosa", "0.10"),
         ("numpy", "1.16.2", "librosa", "0.10"),
-        ("numpy", "1.20.3", "librosa", None),
+        ("numpy", "1.20.3", "librosa", "0.12"),
         ("numpy", "1.22.4", "matplotlib", "3.9"),
         ("numpy", "1.26.4", "moviepy", None),
     ],
