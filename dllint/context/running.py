@@ -281,7 +281,7 @@ class Running(Assuming, SwitchedOff):
         told = (*self.all_of(OptionMissing), *self.all_of(CallRefused), *self.all_of(UnpackingRefused))
         is_failure = is_failure or any(each.site.node is site.node for each in told)
         events, origin = tuple(walk(failure.body)), origin_of(failure.body) or failure.site
-        refused = (each for each in events if isinstance(each, CallRefused | UnpackingRefused))
+        refused = (each for each in events if isinstance(each, CallRefused))
         is_reported = any(each.site.line == origin.line for each in refused) and not self.assumed_run()
         has_trained = any(isinstance(each, OptimizerStep) for each in events)
         return is_failure or is_reported or (has_trained and not failure.in_training)

@@ -1,5 +1,7 @@
 """What the mode of a model changes: layers that keep statistics or drop, and what its code asks for the mode."""
 
+import re
+
 import pytest
 from engine_support import found
 
@@ -74,7 +76,9 @@ def tier(
     layer: str = "", forward: str = FORWARD, other: str = "", before: str = "", files: dict[str, str] | None = None
 ) -> str:
     """How sure it is that a model is evaluated in training mode, or nothing where no finding says so."""
-    text = SCRIPT.format(layer=layer, forward=forward, other=other, before=before)
+    made = re.search(r"self\.(\w+) =", layer)
+    used = other or (f"x = self.{made[1]}(x)" if made else "")
+    text = SCRIPT.format(layer=layer, forward=forward, other=used, before=before)
     findings = found("DL207", text, files)
     return findings[0].confidence if findings else ""
 
@@ -95,6 +99,7 @@ def tier(
 )
 def test_layers_that_depend_on_the_mode(layer: str, sure: bool) -> None:
     assert tier(layer, before="import transformers") in (("certain", "likely") if sure else ("",))
+    assert tier(layer, other="pass", before="import transformers") == ""  # which makes it, and does not use it
 
 
 @pytest.mark.parametrize(

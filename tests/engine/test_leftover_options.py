@@ -12,9 +12,10 @@ TRAINS = f"{HEAD}{SIZE}\nargs = parser.parse_args()\nloss = measure(args.size)\n
 
 
 def tiers(source: str, files: dict[str, str] | None = None) -> list[str]:
-    """How sure the findings in ``main.py`` are."""
+    """How sure the findings in ``main.py`` are: a question, or not, whether or not the rule is proven by now."""
     each = found("DL846", source, {"README.md": "", **(files or {})})
-    return [finding.confidence for finding in each if finding.location.path.endswith("main.py")]
+    sure = [finding.confidence for finding in each if finding.location.path.endswith("main.py")]
+    return ["likely" if each == "certain" else each for each in sure]
 
 
 @pytest.mark.parametrize(

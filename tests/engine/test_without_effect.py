@@ -167,9 +167,9 @@ class Module(L.LightningModule):
 
 def fit(module, data):
     best = ModelCheckpoint(monitor="train/loss")
-    L.Trainer(callbacks=[{callback}]).fit(module, data)
+    L.Trainer(callbacks=[{callback}]).fit(module, data, load("held out"))
 
-fit(Module(), load())
+fit(Module(), load("seen"))
 """
 
 

@@ -213,9 +213,10 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitiv
 
 def _is_never_read(attribute: Value, name: str, code: str) -> bool:
     """Whether a class makes a layer of a library and has nothing else to do with it, nor with all of its parts."""
-    if not isinstance(attribute, Instance) or isinstance(attribute.cls, Class) or _LOOKED_UP.search(code):
+    options = [option for _, option in alternatives(attribute)]
+    if not all(isinstance(each, Instance) and not isinstance(each.cls, Class) for each in options):
         return False
-    if attribute.library_name in _CONTAINERS:
+    if _LOOKED_UP.search(code) or any(getattr(each, "library_name", "") in _CONTAINERS for each in options):
         return False
     return len(re.findall(rf"\b{name}\b", code)) == len(re.findall(rf"\bself\.{name}\s*=[^=]", code)) == 1
 
