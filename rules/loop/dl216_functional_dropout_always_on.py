@@ -20,9 +20,9 @@ every prediction afterwards.
 Calls with `training=` (also as the third argument), with a rate of 0 or one that is an argument of the method; calls
 that only happen in training (`training_step`, losses and augmentations); Monte-Carlo dropout that says so; calls about
 which the mode decides (`if self.training:`, an early return, a rate that depends on it); modules that are kept as
-attributes; what happens once, as the module is made (weights that are thinned out); functions that no module calls;
-projects for torch before 1.0, where `F.dropout` is off by default. In a project that trains and never evaluates it is
-a question.
+attributes; what happens once, as the module is made (weights that are thinned out); rates that other code sets in the
+module (`model.head.dropout = 0` before an evaluation); functions that no module calls; projects for torch before 1.0,
+where `F.dropout` is off by default. In a project that trains and never evaluates it is a question.
 
 ## Fix (unsafe)
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
@@ -61,6 +61,7 @@ from dllint.api import (
 _FUNCTIONS = tuple(f"torch.nn.functional.dropout{n}" for n in ("", "1d", "2d", "3d"))
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _MODULES = tuple(f"torch.nn.{kind}" for kind in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"))
+_HOLDERS = ("self", "args", "opt", "opts", "cfg", "config", "hparams", "params", "FLAGS")  # of settings, no modules
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _EFFECT = "validation and every prediction are made with part of the network switched off at random"
 
@@ -101,7 +102,8 @@ def has_its_rate_set_by_others(event: Event, method: Frame, rate: Value | None, 
     told = _rate_told(event.site.node, event)
     if not isinstance(told, ast.Attribute) or not isinstance(told.value, ast.Name):
         return False
-    return ctx.project_mentions(rf"(?<!\bself)\.{told.attr}\s*=(?!=)")
+    others = "".join(rf"(?<!\b{holder})" for holder in _HOLDERS)
+    return ctx.project_mentions(rf"{others}\.{told.attr}\s*=(?!=)")
 
 
 def _rate_told(node: ast.AST, event: Event) -> ast.expr | None:

@@ -28,8 +28,8 @@ is where only a name (`rewards`) or a sum over steps tells that the targets are 
 Gives the target the shape of the prediction, where that has a name. Unsafe because it changes training, as it should.
 
 ## On real code
-206 public repositories: no finding. Of bugs that were written into other ones it found 8 of 19 at first sight; of these
-and others, by which the analysis was mended since, 17 of 22.
+206 public repositories: no finding. Of bugs that were written into other ones it found 8 of 19 at first sight; of all
+28 places in 1,032 repositories, by some of which the analysis was mended since, 21, of which 11 as questions.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ with a test loss of 1.57, 1.49 and 1.68 and accuracies of .574, .599 and .524; t
 
 ## Not reported
 Projects without a validation in the loop, or with a test set alone, which must not choose; a checkpoint beside which
-another one is chosen by the validation; callbacks that nothing gets; comparisons in which a value of the validation
-takes part.
+another one is chosen by the validation; callbacks that nothing gets, or of a `fit` without validation data; comparisons
+in which a value of the validation takes part.
 
 ## On real code
 280 public repositories: no finding.

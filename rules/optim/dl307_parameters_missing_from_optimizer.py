@@ -27,8 +27,8 @@ Modules that are frozen, only evaluated, or deleted again; modules with weights 
 model), unless new layers of theirs are trained as well; names such as `teacher`, `ema` or `vgg`; networks that see both
 sides of a comparison; one part of a model that is trained alone, as a head is on features; parameters that are updated
 by hand, or that something else asks for and may hand on; modules whose forward is given the weights to compute with, by
-a keyword; optimizers that are given single tensors, as for a style, a
-prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
+a keyword; optimizers that are given single tensors, as for a style, a prompt or an attack. Where anything that an
+optimizer is given is not known, nothing is said.
 
 ## On real code
 276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in

@@ -25,7 +25,8 @@ converts the text itself, and is silent. With `default=False`, `--amp False` tak
 Numbers that no code reckons with, counts up to, or hands to torch as such, as far as it can be followed; options that
 somebody converts (`int(args.epochs)`), compares with a text or asks by a method, and those that unknown code may read;
 those that the file sets itself after the parsing, that nobody reads, or that have choices; parsers that are only asked
-about an empty list; notebooks, where nobody writes a command line; `click`, which takes the type of the default.
+about an empty list; notebooks, where nobody writes a command line; `click`, which takes the type of the default, and
+parsers that are not known in files which use `jsonargparse`, `tap` or Lightning's command line.
 `type=bool` is of DL841.
 
 ## Fix (safe)
@@ -41,9 +42,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Const, Context, Finding, LibraryCall, Rule, Site, set_argument
+from dllint.api import Const, Context, Finding, Instance, LibraryCall, Rule, Site, set_argument
 
 _OTHERWISE = frozenset(("type", "action", "nargs", "choices", "const"))
+_OTHER_PARSERS = (
+    "jsonargparse",
+    "tap",
+    "typed_argparse",
+    "simple_parsing",
+    "pytorch_lightning.cli",
+    "lightning.pytorch.cli",
+)
 _OF_TRUTH = 'lambda text: text.lower() in ("1", "true", "yes")'
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -64,6 +73,11 @@ def is_never_given(event: LibraryCall, ctx: Context) -> bool:
     return ctx.has_no_command_line(event.site.module)
 
 
+def is_of_another_parser(event: LibraryCall, ctx: Context) -> bool:
+    """the parser is not known, and the file uses a library whose parsers read options in their own way"""
+    return not isinstance(event.arguments.positional[0], Instance) and ctx.imports(*_OTHER_PARSERS)
+
+
 class OptionWithoutType(Rule):
     code = "DL851"
     name = "option-without-type"
@@ -72,7 +86,7 @@ class OptionWithoutType(Rule):
     triggers = (("add_argument",), ("default",))
     fix_safety = "safe"
     references = ("https://docs.python.org/3/library/argparse.html#type",)
-    excuses = (is_cell, is_given_anew, is_never_given)
+    excuses = (is_cell, is_given_anew, is_never_given, is_of_another_parser)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         default = _default_of(event)
