@@ -54,6 +54,7 @@ _MAY_START_GROUP = (  # or code that the project does not have
     r"|mmengine|mmcv|detectron2|fairseq|colossalai|megatron|transformers|init_device_mesh|Trainer\b|\bexec\b|\bspawn\b"
     r"|\blaunch|multiprocess"
 )
+_IN_ORDER = Assumption("effect", "the cells are run in their order, with the files as they are now")
 _ON_A_TRIAL = Assumption("effect", "this is more than a trial of what the file defines")
 
 
@@ -289,6 +290,10 @@ class Running(Assuming, SwitchedOff):
     @cached_property
     def _is_trial(self) -> bool:
         return is_only_trial(self._machine.project, self.program.module)
+
+    def assumed_to_get_to(self, site: Site) -> Assumptions:
+        """What a claim that a line fails assumes: that somebody runs the script, or the cells of it in their order."""
+        return (_IN_ORDER,) if site.module.source.has_cells else self.assumed_run()
 
     def assumed_run(self) -> Assumptions:
         """What a claim that a script fails assumes: that somebody runs it.

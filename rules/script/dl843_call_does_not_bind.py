@@ -46,7 +46,6 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
-    Assumption,
     CallRefused,
     Context,
     Finding,
@@ -56,9 +55,6 @@ from dllint.api import (
     is_placeholder,
     misspelled,
 )
-
-_IN_ORDER = "the cells are run in their order, with the files as they are now"
-
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -114,9 +110,7 @@ class CallDoesNotBind(Rule):
             self,
             event,
             message,
-            assuming=ctx.assumed_run()
-            if not event.site.module.source.has_cells
-            else (Assumption("effect", _IN_ORDER),),
+            assuming=ctx.assumed_to_get_to(event.site),
             effect="Python raises a TypeError here, and the run ends",
             help=help,
             trace=[*ctx.calls_to(event), *_definition(function), (event.site, "is called here")],

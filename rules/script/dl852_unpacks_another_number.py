@@ -44,10 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Assumption, Context, Finding, Rule, Site, UnpackingRefused
-
-_IN_ORDER = "the cells are run in their order, with the files as they are now"
-
+from dllint.api import Context, Finding, Rule, Site, UnpackingRefused
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -82,9 +79,7 @@ class UnpacksAnotherNumber(Rule):
             self,
             event,
             f"{event.count} variables are to take {parts} values",
-            assuming=ctx.assumed_run()
-            if not event.site.module.source.has_cells
-            else (Assumption("effect", _IN_ORDER),),
+            assuming=ctx.assumed_to_get_to(event.site),
             effect="Python raises a ValueError here, and the run ends",
             help="take as many values as are returned, or return as many as are taken",
             trace=[
