@@ -19,6 +19,7 @@ from dllint.context.checkpoints import (
     path_pattern,
     path_texts,
 )
+from dllint.context.commands import RefusedCommand
 from dllint.context.continuing import Continuation
 from dllint.context.coverage import Trained, Untrained
 from dllint.context.data import DataView
@@ -232,6 +233,7 @@ __all__ = [
     "RandomSeeded",
     "Randomness",
     "RateSetting",
+    "RefusedCommand",
     "Remainder",
     "Removal",
     "Restored",

@@ -44,8 +44,13 @@ def examples(page: str, heading: str) -> Iterator[str]:
 def count_findings(example: str, rule: type[Rule]) -> tuple[int, int]:
     """How often a rule reports an example below the common prelude: alone, and with training before and after it."""
     training = "train(model, loader, optimizer)\n"
-    programs = (completed(example), f"{training}\n{completed(example)}\n{training}")
-    alone, amid = (lint({"main.py": f"{PRELUDE}\n\n{text}"}, Setup([rule], explicit=True)) for text in programs)
+    code, *others = re.split(r"^# file: (\S+)\n", example, flags=re.MULTILINE)
+    notes = {
+        name: re.sub(r"^# ?", "", text, flags=re.MULTILINE) for name, text in zip(*[iter(others)] * 2, strict=True)
+    }
+    programs = (completed(code), f"{training}\n{completed(code)}\n{training}")
+    setup = Setup([rule], explicit=True, notes=notes)
+    alone, amid = (lint({"main.py": f"{PRELUDE}\n\n{text}"}, setup) for text in programs)
     return sum(len(file.findings) for file in alone), sum(len(file.findings) for file in amid)
 
 

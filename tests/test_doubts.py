@@ -361,6 +361,6 @@ def test_each_doubt_applies_to_some_cases() -> None:
         fixture = read_fixture(path)
         rules = find_rules([fixture.code], load_rules())
         for case in [case for case in fixture.cases if case.is_marked()][::10]:
-            subject = Subject(case, Setup(rules, case.versions, case.explicit))
+            subject = Subject(case, Setup(rules, case.versions, case.explicit, notes=case.notes))
             applied.update(name for name in NAMES for _ in twins_of(subject, name))
     assert {name for name in NAMES if not applied[name]} <= {"uniterated", "version"}

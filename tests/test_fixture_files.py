@@ -55,6 +55,12 @@ class TestFixtureFiles:
                 assert all(line in ("", lines[number]) for number, line in enumerate(text.split("\n")))
                 assert "case:" not in text and "file:" not in text and "versions:" not in text
 
+    def test_a_file_that_is_no_module_is_written_as_comments(self) -> None:
+        text = "# case: one\nx = 1\n# file: docs/README.md\n#\n# Run:\n#     python main.py --x 1\n"
+        (case,) = parse_fixture(text, self.path).cases
+        assert list(case.files) == ["main.py"]
+        assert case.notes == {"docs/README.md": "\nRun:\n    python main.py --x 1\n"}
+
     def test_form(self) -> None:
         assert parse_fixture(GOOD, self.path).faults() == []
 
@@ -85,8 +91,8 @@ class TestFixtureFiles:
             ("def f(:\n", ":1: "),
             ("# file: a.py\nx = 1\n# case: one\n", "before the first"),
             ("# case:\nx = 1\n", ":1: a case without a title"),
-            ("# case: one\nx = 1\n# file: ../a.py\n", "is not the relative path of a Python file"),
-            ("# case: one\nx = 1\n# file: a.txt\n", "is not the relative path of a Python file"),
+            ("# case: one\nx = 1\n# file: ../a.py\n", "is not the relative path of a file"),
+            ("# case: one\nx = 1\n# file: a.png\n", "is not the relative path of a file"),
             ("# case: one\nx = 1\n# file: a.py\n# file: a.py\n", ":4: a.py is given twice"),
             ("# case: one\n# version: torch=1.8\n", "is none of the directives"),
             ("# case: one\n# versions: torch 1.8\n", "is not of the form torch=2.1"),

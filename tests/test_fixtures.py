@@ -43,7 +43,7 @@ def rule_of(fixture: Fixture) -> type[Rule]:
 
 def places(case: Case, rule: type[Rule], *, among: Sequence[type[Rule]] = (), sieve: bool) -> list[tuple[str, int]]:
     """Where a rule reports something in a case, alone or among others."""
-    setup = Setup(among or [rule], case.versions, case.explicit, sieve=sieve)
+    setup = Setup(among or [rule], case.versions, case.explicit, sieve=sieve, notes=case.notes)
     return sorted(
         (file.name, file.line_of(finding))
         for file in lint(case.files, setup)
@@ -89,7 +89,11 @@ def test_fix_safety_is_that_of_the_fixes(path: Path) -> None:
     """A rule offers fixes exactly if it says so, and none that is less safe than it says."""
     fixture = read(path)
     rule = rule_of(fixture)
-    setups = [(case, Setup([rule], case.versions, case.explicit)) for case in fixture.cases if case.is_marked()]
+    setups = [
+        (case, Setup([rule], case.versions, case.explicit, notes=case.notes))
+        for case in fixture.cases
+        if case.is_marked()
+    ]
     offered = {
         fix.safety
         for case, setup in setups
@@ -106,7 +110,7 @@ def test_no_rule_crashes(path: Path) -> None:
     """Every rule survives the fixtures of all others."""
     rules = [rule for rule in load_rules() if rule.triggers]
     for case in read(path).cases:
-        lint(case.files, Setup(rules, case.versions, explicit=True))
+        lint(case.files, Setup(rules, case.versions, explicit=True, notes=case.notes))
 
 
 @pytest.mark.slow

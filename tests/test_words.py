@@ -45,7 +45,7 @@ IMPERATIVES = frozenset(
         r"\w+",
         """
     adapt add align allow apply ask assign average begin bring build cache call cast check choose clean clear clip
-    clone collect compare compute connect convert copy count create cut decode define delete detach divide do
+    correct clone collect compare compute connect convert copy count create cut decode define delete detach divide do
     draw drop end evaluate exclude fail fill filter find follow force freeze gather generate give group guard
     index initialize insert join keep leave let limit list load log look lower make map mark mask match
     measure merge monitor move multiply name normalize open pad pass permute pick prepare print provide put raise read
@@ -63,7 +63,7 @@ def findings(path: Path) -> tuple[Finding, ...]:
     """What a rule reports in its own fixture."""
     fixture = read_fixture(path)
     rule = find_rules([fixture.code], load_rules())[0]
-    setups = ((case.files, Setup([rule], case.versions, case.explicit)) for case in fixture.cases)
+    setups = ((case.files, Setup([rule], case.versions, case.explicit, notes=case.notes)) for case in fixture.cases)
     return tuple(found for files, setup in setups for file in lint(files, setup) for found in file.findings)
 
 

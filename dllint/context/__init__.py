@@ -6,6 +6,7 @@ from dllint.context.accumulating import Accumulating
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
 from dllint.context.chance import Chance
+from dllint.context.commands import Commands
 from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
@@ -47,5 +48,6 @@ class Context(
     Tokenizing,
     Decisions,
     Destinations,
+    Commands,
 ):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

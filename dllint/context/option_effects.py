@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.context.command_line import CommandLine
+from dllint.context.option_names import USUAL_NAMES, last_of, namespaces
 from dllint.context.running import Running
 from dllint.events import LibraryCall
 from dllint.interp.source.effects import Effects, definitions_around
@@ -76,6 +77,24 @@ class OptionEffects(CommandLine, Running):
         name = self.option_name(event)
         nodes = nodes_of(event.site.module.tree).attributes.get(name, ())
         return any(isinstance(node.ctx, ast.Store) and ast.unparse(node.value) != "self" for node in nodes)
+
+    def are_options_set_by_name(self, where: Module) -> bool:
+        """Whether a file gives options values whose names it reads elsewhere: `setattr(args, key, value)`.
+
+        Args:
+            where: the file in which the options are added.
+        """
+        names = {*USUAL_NAMES, *namespaces(where.tree)}
+        for call in nodes_of(where.tree).of(ast.Call):
+            function = last_of(call.func)
+            if function == "setattr" and len(call.args) == 3 and last_of(call.args[0]) in names:
+                return True
+            holder = call.func.value if isinstance(call.func, ast.Attribute) and function == "update" else None
+            if isinstance(holder, ast.Attribute) and holder.attr == "__dict__" and last_of(holder.value) in names:
+                return True
+            if isinstance(holder, ast.Call) and last_of(holder.func) == "vars":
+                return any(last_of(each) in names for each in holder.args)
+        return False
 
     def has_no_command_line(self, where: Module) -> bool:
         """Whether all parsers of a file are only asked about an empty list: `parse_args(args=[])`.

@@ -2,7 +2,7 @@
 
 The lines before the first ``# case: title`` are a prelude that stands before every file of every case. In a case,
 ``# file: models.py`` begins another file; what stands before it is ``main.py``. Every line keeps its number, so that a
-failure names the line of the fixture.
+failure names the line of the fixture. A file that is no module (``# file: README.md``) is written as comments.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ MAIN = "main.py"
 _HEADER = re.compile(r"# (case|file):\s*(.*?)\s*")
 _DIRECTIVE = re.compile(r"# ([a-z-]+):\s*(.*?)(?:\s+--\s+(\S.*?))?\s*")
 _VERSION = re.compile(r"([\w.-]+)=(\d[\w.]*)")
+_FILES = (".py", ".md", ".sh", ".txt")
 _NOT_SHOWN = "triggers-not-shown"
 
 
@@ -32,10 +33,11 @@ _NOT_SHOWN = "triggers-not-shown"
 class Case:
     """One case: a small project, linted as a whole.
 
-    ``files`` maps relative paths to texts with marks. ``versions`` are those of the libraries it is for, ``right_with``
-    those with which it is no bug. ``explicit`` asks for the pedantic variants of the rule, too. ``unvaried`` are the
-    variations and ``undoubted`` the doubts that do not apply to it, each with the reason. ``fix`` is ``stays`` where a
-    fix rightly does not remove its finding, and ``todo`` where it is known to be wrong.
+    ``files`` maps relative paths to texts with marks, ``notes`` those of files that are no modules. ``versions`` are
+    those of the libraries it is for, ``right_with`` those with which it is no bug. ``explicit`` asks for the pedantic
+    variants of the rule, too. ``unvaried`` are the variations and ``undoubted`` the doubts that do not apply to it,
+    each with the reason. ``fix`` is ``stays`` where a fix rightly does not remove its finding, and ``todo`` where it is
+    known to be wrong.
     """
 
     title: str
@@ -47,6 +49,7 @@ class Case:
     undoubted: Mapping[str, str] = field(default_factory=dict)
     right_with: Mapping[str, str] = field(default_factory=dict)
     fix: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def slug(self) -> str:
@@ -64,7 +67,7 @@ class Case:
     def content(self) -> tuple[object, ...]:
         """What makes it the same as another case: its code without comments and layout, and what it is linted with."""
         code = tuple((name, ast.dump(ast.parse(text))) for name, text in self.files.items())
-        return (code, tuple(sorted(self.versions.items())), self.explicit)
+        return (code, tuple(self.notes.items()), tuple(sorted(self.versions.items())), self.explicit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,20 +150,24 @@ def _read_case(
         raise FixtureError(f"{name}:{start + 1}: a case without a title")
     directives = list(takewhile(_is_directive, lines[start + 1 : end]))
     files: dict[str, str] = {}
+    notes: dict[str, str] = {}
     begins = [start + len(directives), *(number for number, _, _ in headers[1:])]
     for (number, kind, title_or_path), begin, stop in zip(headers, begins, [*begins[1:], end], strict=True):
         body = [*lines[begin + 1 : stop]]
         if kind == "case" and len(headers) > 1 and not any(line.strip() for line in body):
             continue  # there is nothing before the first `# file:`
         file = MAIN if kind == "case" else _relative(title_or_path, f"{name}:{number + 1}")
-        if file in files:
+        if file in files or file in notes:
             raise FixtureError(f"{name}:{number + 1}: {file} is given twice")
+        if not file.endswith(".py"):
+            notes[file] = "\n".join(line.removeprefix("#").removeprefix(" ") for line in body).rstrip() + "\n"
+            continue
         padding = [""] * (begin + 1 - len(prelude))
         files[file] = "\n".join([*prelude, *padding, *body]).rstrip() + "\n"
     given = _Options(f"{name}:{start + 1}")
     for line in [*filter(_is_about_doubts, prelude), *directives]:
         given.read(line)
-    return Case(title, files, start + 1, **given.options)
+    return Case(title, files, start + 1, notes=notes, **given.options)
 
 
 def _is_about_doubts(line: str) -> bool:
@@ -175,8 +182,8 @@ def _is_directive(line: str) -> bool:
 
 def _relative(path: str, place: str) -> str:
     parts = PurePosixPath(path).parts
-    if not path.endswith(".py") or not parts or ".." in parts or parts[0] == "/":
-        raise FixtureError(f"{place}: {path!r} is not the relative path of a Python file")
+    if not path.endswith(_FILES) or ".." in parts or parts[0] == "/":
+        raise FixtureError(f"{place}: {path!r} is not the relative path of a file: {', '.join(_FILES)}")
     return "/".join(parts)
 
 

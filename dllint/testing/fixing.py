@@ -108,7 +108,7 @@ def _findings_in(case: Case, setup: Setup, fixture: SourceFile) -> Iterator[Find
     """
     if case.fix:
         return
-    for file in lint(case.files, setup.for_case(case.versions, case.explicit)):
+    for file in lint(case.files, setup.for_case(case.versions, case.explicit, case.notes)):
         for finding in file.findings:
             fixes = [
                 replace(fix, edits=tuple(_moved(edit, file, fixture) for edit in fix.edits)) for fix in finding.fixes

@@ -30,7 +30,8 @@ _ENGINE_CODES = frozenset(rule.code for rule in ENGINE_RULES)
 class Setup:
     """What to lint with: the rules, and the settings that rules can ask for.
 
-    Without the ``sieve``, rules also run where their triggers say that they cannot find anything.
+    Without the ``sieve``, rules also run where their triggers say that they cannot find anything. ``notes`` are files
+    that are no modules, and lie in every project.
     """
 
     rules: Sequence[type[Rule]]
@@ -38,10 +39,11 @@ class Setup:
     explicit: bool = False
     knowledge: Mapping[str, Any] = field(default_factory=dict)
     sieve: bool = True
+    notes: Mapping[str, str] = field(default_factory=dict)
 
-    def for_case(self, versions: Mapping[str, str], explicit: bool) -> Setup:
+    def for_case(self, versions: Mapping[str, str], explicit: bool, notes: Mapping[str, str]) -> Setup:
         """The same rules with what one case asks for."""
-        return replace(self, versions=versions, explicit=explicit)
+        return replace(self, versions=versions, explicit=explicit, notes=notes)
 
     def engine(self, root: Path) -> Engine:
         """The engine for a project in a folder."""
@@ -110,7 +112,7 @@ def lint(files: Mapping[str, str], setup: Setup) -> list[Linted]:
     """
     root = Path(_scratch().name).resolve()
     try:
-        for name, text in files.items():
+        for name, text in {**files, **setup.notes}.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode("utf-8"))

@@ -79,13 +79,13 @@ class FixtureFile(pytest.File):
         return self._known_setup
 
     def _as_written(self, fixture: Fixture, case: Case) -> Iterable[str]:
-        return as_written_faults(case, self._setup(fixture).for_case(case.versions, case.explicit))
+        return as_written_faults(case, self._setup(fixture).for_case(case.versions, case.explicit, case.notes))
 
     def _varied(self, fixture: Fixture, case: Case) -> Iterable[str]:
-        return variation_faults(case, NAMES, self._setup(fixture).for_case(case.versions, case.explicit))
+        return variation_faults(case, NAMES, self._setup(fixture).for_case(case.versions, case.explicit, case.notes))
 
     def _doubted(self, fixture: Fixture, case: Case) -> Iterable[str]:
-        return doubt_faults(case, DOUBTS, self._setup(fixture).for_case(case.versions, case.explicit))
+        return doubt_faults(case, DOUBTS, self._setup(fixture).for_case(case.versions, case.explicit, case.notes))
 
     def _fixed(self, fixture: Fixture) -> Iterator[str]:
         path = fixed_path(fixture.path)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 ADD = "argparse.ArgumentParser.add_argument"  # whatever the parser is called
+PARSE = "argparse.ArgumentParser.parse_args"
 _PARSERS = frozenset(("argparse.ArgumentParser", "configargparse.ArgParser", "configargparse.ArgumentParser"))
 _GROUPS = frozenset(("add_argument_group", "add_mutually_exclusive_group"))
 _MAX_PARENTS = 4
@@ -33,6 +34,8 @@ def call_method(machine: Machine, base: Instance, name: str, arguments: Argument
     if name in ("parse_args", "parse_known_args", "parse_intermixed_args"):
         namespace = Instance("argparse.Namespace", Arguments(), site)
         namespace.attributes.update(_options(base))
+        if name == "parse_args":
+            machine.emit(LibraryCall(site, PARSE, Arguments((base, *arguments.positional)), namespace))
         return namespace if name != "parse_known_args" else Items("tuple", (namespace, Symbol("unknown")), site)
     return None
 

@@ -31,13 +31,42 @@ _READS = frozenset((  # what gets options and sets none
 def lacks_option(call: Site, name: str) -> bool:
     """Whether ``parser.parse_args()`` certainly gives no option of a name: each is written out beside the parser.
 
-    The parser has to be a variable of the same function (or of the same file, at its top) that nobody else gets. Where
-    one option of several has to be given, a branch for none of them is never taken, and what it reads does not matter.
+    Where one option of several has to be given, a branch for none of them is never taken, and what it reads does not
+    matter.
+    """
+    calls = calls_of_parser(call)
+    if calls is None or any(map(_asks_for_one, calls)):
+        return False
+    return name not in {option for each in calls for option in _options_of(each)}
+
+
+def flags_of_parser(call: Site) -> frozenset[str] | None:
+    """The flags that ``parser.parse_args()`` knows, those of other parsers in the file too; ``None`` if there are more.
+
+    There may be where another one than Python's own does it, or where an option takes all the rest of a command.
+    """
+    calls = calls_of_parser(call)
+    if calls is None:
+        return None
+    added = [each for each in calls if _name_of(each.func) == "add_argument"]
+    settings = [keyword.value for each in added for keyword in each.keywords if keyword.arg in ("nargs", "action")]
+    if any(not isinstance(each, ast.Constant) and _name_of(each) != "BooleanOptionalAction" for each in settings):
+        return None
+    if any(isinstance(each, ast.Constant) and each.value == "..." for each in settings):
+        return None
+    return frozenset({flag for call in added for flag in _flags_of(call)} | {"-h", "--help"})
+
+
+def calls_of_parser(call: Site) -> tuple[ast.Call, ...] | None:
+    """The calls of the methods of a parser up to ``parser.parse_args()``, if all of its options are written out so.
+
+    The parser has to be a variable of the same function (or of the same file, at its top) that nobody else gets. The
+    calls of other parsers of the file are among them.
     """
     parser = _parser_of(call.node)
     around = enclosing_definition(call) or call.module.tree
     if parser is None or isinstance(around, ast.ClassDef):
-        return False
+        return None
     nodes = nodes_of(call.module.tree)  # a function within could get hold of it, too
     if parser not in {each.id for each in nodes_of(around).of(ast.Name) if isinstance(each.ctx, ast.Store)}:
         around = call.module.tree  # which has the parser, though a function adds options and has them parsed
@@ -46,14 +75,12 @@ def lacks_option(call: Site, name: str) -> bool:
     bound = [each for each in uses if not isinstance(each.ctx, ast.Load)]
     inside = {id(each) for each in nodes_of(around).all}
     if len(bound) != len(names) or any(id(each) not in inside for each in bound):
-        return False
+        return None
     plain = [each for each in nodes.of(ast.Call) if _is_plain(each)]
     handled = {id(each.func.value) for each in plain if isinstance(each.func, ast.Attribute)}
     if any(id(each) not in handled for each in uses if each not in bound):
-        return False
-    if not _makes(nodes_of(around), parser, imported_names(call.module.tree)) or any(map(_asks_for_one, plain)):
-        return False
-    return name not in {option for each in plain for option in _options_of(each)}
+        return None
+    return tuple(plain) if _makes(nodes_of(around), parser, imported_names(call.module.tree)) else None
 
 
 def _parser_of(node: ast.AST) -> str | None:
@@ -70,6 +97,15 @@ def _options_of(call: ast.Call) -> Iterator[str]:
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
             yield each.value.lstrip("-").replace("-", "_")
     yield from (keyword.arg for keyword in call.keywords if keyword.arg)
+
+
+def _flags_of(call: ast.Call) -> Iterator[str]:
+    """The flags that a call of `add_argument` makes: ``--x``, and ``--no-x`` if it can be negated."""
+    is_negated = any(_name_of(keyword.value) == "BooleanOptionalAction" for keyword in call.keywords)
+    for flag in (str(each.value) for each in call.args if isinstance(each, ast.Constant)):
+        yield flag
+        if is_negated and flag.startswith("--"):
+            yield f"--no-{flag.removeprefix('--')}"
 
 
 def _groups(nodes: Nodes, parser: str) -> Iterator[str]:

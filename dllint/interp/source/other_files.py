@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 
+from dllint.interp.source.commands import Command, commands_in
 from dllint.interp.source.files_below import Below, commands_below, configuration_below, notebooks_below
 from dllint.interp.source.listings import text_of
 from dllint.interp.source.words import PackedWords, Vocabulary, words_of
 
 _COMMAND = re.compile(r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun)\b([^\n]*)")
 _SCRIPT = re.compile(r"([\w-]+)\.py\b|-m ([\w.]+)")
+_DATA = (".ipynb", ".json")  # no lines as they are typed
 _PICTURE = re.compile(r'"[A-Za-z0-9+/=\\]{200,}"')
 
 
@@ -59,6 +61,11 @@ class OtherFiles:
         texts = map(self.text, self._files(commands_below))
         named = (name for text in texts for command in _COMMAND.findall(text) for name in _SCRIPT.findall(command))
         return frozenset(file or module.rpartition(".")[2] for file, module in named)
+
+    def commands(self) -> tuple[Command, ...]:
+        """The commands in notes and scripts that run a file and give it options."""
+        texts = ((file, self.text(file)) for file in self._files(commands_below) if file.suffix not in _DATA)
+        return tuple(each for file, text in texts if ".py" in text for each in commands_in(file, text) if each.options)
 
     def is_noted(self, name: str) -> bool:
         """Whether notes, scripts or configuration have a name anywhere."""

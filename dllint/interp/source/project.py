@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source import gone_names, users
+from dllint.interp.source.commands import Command
 from dllint.interp.source.files_below import Below, modules_below
 from dllint.interp.source.imported_modules import imported_modules
 from dllint.interp.source.listings import Listing, digest_of, read_listing
@@ -51,6 +52,7 @@ class Project:
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._run: dict[Path, tuple[frozenset[str], frozenset[Path]]] = {}
+        self._written: dict[Path, tuple[tuple[Command, ...], frozenset[Path]]] = {}
         self._path_set: dict[Path, tuple[bool, frozenset[Path]]] = {}
         self._obstacles: dict[Path, tuple[Obstacles, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
@@ -356,6 +358,11 @@ class Project:
     def scripts_run(self) -> frozenset[str]:
         """The scripts, by their names without the ending, that commands in the project's notes and scripts run."""
         return self._remember(self._run, self.root, self._other_files.scripts_run)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands in the project's notes and scripts that run a file of some project with options."""
+        return self._remember(self._written, self.root, self._other_files.commands)
 
     @property
     def sets_search_path(self) -> bool:

@@ -1,0 +1,68 @@
+"""The commands that a project writes down in its notes and shell scripts: which script they run, and with what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_CONTINUED = re.compile(r"\\[ \t]*\n")
+_BEFORE = (  # a prompt, an item of a list, quoting, settings of the environment, and what starts a program
+    r"[ \t>*+-]*(?:\d+[.)][ \t]+)?(?:[$!%][ \t]*|`+)?"
+    r"(?:(?:export[ \t]+)?[A-Z_]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'])*[ \t]+)*"
+    r"(?:(?:sudo|nohup|time|exec|srun|(?:poetry|uv|pipenv)[ \t]+run)[ \t]+)*"
+)
+_STARTED = re.compile(
+    rf"^{_BEFORE}(?P<start>(?:\S*/)?(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed))[ \t]+(?P<rest>[^\n]*)",
+    re.MULTILINE,
+)
+_ENDS = re.compile(r"[|;&<>`]|(?:^|\s)#")  # what comes next is of the shell, or of another command
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
+_OTHERWISE = re.compile(r"-c|-m(?!\s+(?:torch\.distributed\.(?:launch|run)|accelerate\.commands\.launch)\s)")  # no file
+
+_CHANGED = re.compile(r"\bcd[ \t]+[\"']?([\w./~$-]+)")
+_CLONED = re.compile(r"\bgit[ \t]+clone\b[^\n]*?([\w.-]+?)(?:\.git)*/?[)\"'`]*[ \t]*$", re.MULTILINE)
+_COMPUTED = re.compile(r"\$\([^()\n]*\)|`[^`\n]*`|<\([^()\n]*\)")  # what another command gives
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that runs a script.
+
+    Attributes:
+        file: the note or shell script that has it.
+        line: where it begins there.
+        script: the path of the script, as it is written.
+        options: the flags that the script is given, without their values.
+        folder: the one that the note or script changed to last; empty if to none.
+        folders: those that it changes to at all, before or after.
+        cloned: the names of the repositories that it fetches, to one of which the command may belong.
+    """
+
+    file: Path
+    line: int
+    script: str
+    options: tuple[str, ...]
+    folder: str
+    folders: tuple[str, ...]
+    cloned: tuple[str, ...]
+
+
+def commands_in(file: Path, text: str) -> Iterator[Command]:
+    """The commands in a text that have lines of their own and run a file; comments of a shell script have none."""
+    whole = _CONTINUED.sub(lambda match: " " * (len(match[0]) - 1) + "\r", text.replace("\r\n", "\n"))  # just as long
+    changes, cloned = list(_CHANGED.finditer(whole)), tuple(_CLONED.findall(whole))
+    folders = tuple(dict.fromkeys(change[1] for change in changes))
+    for match in _STARTED.finditer(whole):
+        rest = _COMPUTED.sub("$", match["rest"]) if not match[0].lstrip().startswith("`") else match["rest"]
+        words = [word.strip("\"'") for word in _WORD.findall(_ENDS.split(rest, maxsplit=1)[0])]
+        at = next((place for place, word in enumerate(words) if word.endswith(".py")), None)
+        if at is None or _OTHERWISE.match(match["rest"]):
+            continue
+        line = len(re.findall(r"[\n\r]", whole[: match.start("start")])) + 1
+        given = (_OPTION.fullmatch(word) for word in words[at + 1 :])
+        options = tuple(dict.fromkeys(each[1] for each in given if each is not None))
+        folder = next((change[1] for change in reversed(changes) if change.start() < match.start()), "")
+        yield Command(file, line, words[at], options, folder, folders, cloned)
