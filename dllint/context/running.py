@@ -328,7 +328,7 @@ class Running(Assuming, SwitchedOff):
         if module.repeated_argument is not None or (in_one_piece and module.is_unparsable):
             yield Assumption("effect", f"`{module.file.name}` is mended, which no Python compiles")
         elif (user := self._refused_user()) is not None:
-            yield Assumption("effect", f"`{user.file.name}` is mended, which is to import this and no Python reads")
+            yield Assumption("effect", f"`{user.file.name}` is mended, which is to import this and does not start")
         found = project.obstacles(module)
         if found.broken is not None:
             yield Assumption("effect", f"`{found.broken.file.name}` is mended, which is imported and cannot be parsed")
@@ -354,14 +354,15 @@ class Running(Assuming, SwitchedOff):
             yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
 
     def _refused_user(self) -> SourceModule | None:
-        """A file that no Python can parse, if only such files import that of the program, which is no script."""
+        """A file that cannot be imported, if only such files import that of the program, which is no script."""
         project, module = self._machine.project, self.program.module
         if not project.is_whole_around(module) or module.is_script or has_main_guard(module):
             return None
         if module.source.notebook is not None or any(project.notebooks_with(module.file.stem)):
             return None
         users = list(self._importers(module))
-        return users[0] if users and all(each.is_unparsable for each in project.reading_each(users)) else None
+        hindered = (each.is_unparsable or project.obstacles(each).any for each in project.reading_each(users))
+        return users[0] if users and all(hindered) else None
 
     def _is_of_library(self, dotted: str) -> bool:
         return dotted.partition(".")[0] in self.facts.packages

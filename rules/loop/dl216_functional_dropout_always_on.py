@@ -260,7 +260,7 @@ class FunctionalDropoutAlwaysOn(Rule):
             assuming=_assumed_evaluation(method, ctx),
             effect=_EFFECT,
             help="pass `dropout_p=p if self.training else 0.0`" if is_attention else "pass `training=self.training`",
-            trace=[(event.site, f"`eval()` does not reach this `{name}`")],
+            trace=[*ctx.class_hop(method.receiver), (event.site, f"`eval()` does not reach this `{name}`")],
             fix=("Drop only in training", _tell_mode(event, method, ctx)),
         )
 
@@ -283,6 +283,7 @@ class FunctionalDropoutAlwaysOn(Rule):
             effect=_EFFECT,
             help=f"make the `{name}` in `__init__`, or use `F.dropout(..., training=self.training)`",
             trace=[
+                *ctx.class_hop(method.receiver),
                 (layer.site, "it is made again in every call"),
                 (event.site, "and used in training mode, which is how modules start"),
             ],

@@ -222,6 +222,30 @@ def test_whatever_else_lies_above_a_script_is_found(tmp_path: Path, imports: str
     assert not any(ABOVE in each.text for each in finding.assumptions)
 
 
+PARTS = {
+    "a/main.py": USE.format("from networks.net import Net"),
+    "a/networks/net.py": "class Net: ...\n",
+    "b/main.py": USE.format("from networks.net import Net\nfrom networks.other import loss as other"),
+    "b/networks/other.py": USE.format("").partition("if __name__")[0],
+}
+
+
+def test_a_script_in_a_folder_has_the_package_beside_it_and_no_other(tmp_path: Path) -> None:
+    """What only a script imports that does not start is used by nobody."""
+    there, lost, unused = analyses(tmp_path, PARTS, "a/main.py", "b/main.py", "b/networks/other.py")
+    assert [finding.confidence for finding in there.findings] == ["certain"]
+    assert [finding.confidence for finding in lost.findings] == ["possible"] and assumes_a_module(lost.findings[0])
+    assert [finding.confidence for finding in unused.findings] == ["possible"]
+    assert any("does not start" in each.text for each in unused.findings[0].assumptions)
+
+
+def test_what_a_script_imports_that_starts_is_used(tmp_path: Path) -> None:
+    files = {**PARTS, "b/networks/net.py": "class Net: ...\n"}
+    lost, unused = analyses(tmp_path, files, "b/main.py", "b/networks/other.py")
+    assert [finding.confidence for finding in lost.findings] == ["certain"]
+    assert not any("does not start" in each.text for each in unused.findings[0].assumptions)
+
+
 def test_a_part_of_a_project_lacks_nothing(tmp_path: Path) -> None:
     """Modules alone, without any other file around them: what they import may be where the rest is."""
     files = {"tools/main.py": USE.format("from models.transformer import Net"), **MOVED}
