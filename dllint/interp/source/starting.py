@@ -159,8 +159,8 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
     """Whether nothing in the project can be what an import means, though the folder around it is there.
 
     A file that is run itself looks beside it and above alone, not in folders of other scripts. So does all that it
-    needs if it says where to look. What belongs to a package is looked for elsewhere, but not by a script in a folder of
-    its own beside which the package lies.
+    needs if it says where to look. What belongs to a package is looked for elsewhere, but not by a script in a folder
+    of its own beside which the package lies.
     """
     if not parts or _NOT_PUBLISHED.fullmatch(parts[-1]) or (not level and parts[0] in KNOWN):
         return False
