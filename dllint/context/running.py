@@ -76,7 +76,7 @@ class Running(Assuming, SwitchedOff):
         yield from self._set_aside()
         yield from self.made_up()
         yield from self.is_training((enclosing_scope(site),))
-        yield from self._needed()
+        yield from self._needed(event)
         yield from self._kept()
         yield from self.switched_off(site, event)
 
@@ -320,14 +320,14 @@ class Running(Assuming, SwitchedOff):
     def _used(self, name: str) -> Assumption:
         return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")
 
-    def _needed(self) -> Iterator[Assumption]:
+    def _needed(self, event: Event | None) -> Iterator[Assumption]:
         """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
         project = self._machine.project
         module = self.program.module
         in_one_piece = module.source.notebook is None and not project.is_edited  # the cells of notebooks run one by one
         if module.repeated_argument is not None or (in_one_piece and module.is_unparsable):
             yield Assumption("effect", f"`{module.file.name}` is mended, which no Python compiles")
-        elif (user := self._refused_user()) is not None:
+        elif (user := self._refused_user(event)) is not None:
             yield Assumption("effect", f"`{user.file.name}` is mended, which is to import this and does not start")
         found = project.obstacles(module)
         if found.broken is not None:
@@ -353,15 +353,21 @@ class Running(Assuming, SwitchedOff):
         if found.above and not self._is_of_library(found.above) and not any(self._importers(self.program.module)):
             yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
 
-    def _refused_user(self) -> SourceModule | None:
-        """A file that cannot be imported, if only such files import that of the program, which is no script."""
+    def _refused_user(self, event: Event | None) -> SourceModule | None:
+        """A file that cannot be imported, if only such files import that of the program, which is no script.
+
+        Where no event tells that a place is reached, files that lack what they import use nothing anyway.
+        """
         project, module = self._machine.project, self.program.module
         if not project.is_whole_around(module) or module.is_script or has_main_guard(module):
             return None
         if module.source.notebook is not None or any(project.notebooks_with(module.file.stem)):
             return None
         users = list(self._importers(module))
-        hindered = (each.is_unparsable or project.obstacles(each).any for each in project.reading_each(users))
+        hindered = (
+            each.is_unparsable or (event is not None and project.obstacles(each).is_lacking)
+            for each in project.reading_each(users)
+        )
         return users[0] if users and all(hindered) else None
 
     def _is_of_library(self, dotted: str) -> bool:

@@ -67,7 +67,12 @@ class Obstacles:
     @property
     def any(self) -> bool:
         """Whether the program certainly does not start."""
-        return bool(self.broken or self.missing or self.refused or self.stray or self.unbound or self.beyond)
+        return bool(self.broken or self.is_lacking or self.stray or self.unbound or self.beyond)
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether it imports what the project certainly does not have."""
+        return bool(self.missing or self.refused)
 
 
 @dataclass(frozen=True, slots=True)
