@@ -150,9 +150,14 @@ def _of_project_instance(machine: Machine, base: Instance, cls: Class, name: str
         return BoundMethod(cls if member.kind == "class" else base, member)
     if member is not None:
         return member
-    if name == "training" and is_module_class(machine, cls):
+    if name == "training" and is_module_class(machine, cls) and _is_of_itself(site.node):
         return Symbol("training-mode", (base,), site)
     return _materialise(machine, base, name, site)
+
+
+def _is_of_itself(node: ast.AST) -> bool:
+    """Whether a module reads an attribute of its own; others ask for its mode because it may be either."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def set_attribute(machine: Machine, base: Value, name: str, value: Value) -> None:
