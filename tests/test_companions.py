@@ -34,6 +34,7 @@ def limits(told: dict[str, str], fixed: tuple[str, ...] = (), **lowest: str) -> 
         ("numba", "0.56.4", "numpy", "1.24"),
         ("cuda", "10.1", "torch", "1.9"),
         ("cuda", "11.8", "torch", None),
+        ("pytorch-cuda", "11.8", "torch", "2.6"),
         ("python", "3.6.9", "torch", "1.11"),
         ("python", "3.9", "numpy", "2.1"),
         ("python", "2.7", "torch", "1.5"),

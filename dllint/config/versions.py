@@ -42,7 +42,7 @@ PACKAGES = frozenset((
     "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym", "gymnasium",
     "imageio", "kornia", "matplotlib", "monai", "moviepy", "nibabel", "nltk", "segmentation-models-pytorch",
     "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
-    "audiomentations", "catalyst", "omegaconf", "pydicom",
+    "audiomentations", "catalyst", "omegaconf", "pydicom", "pytorch-cuda",
 ))
 # fmt: on
 

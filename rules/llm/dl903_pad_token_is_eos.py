@@ -33,7 +33,8 @@ padding token of its own, 16 of 16 stop, after 5 tokens. The training loss is .0
 Collators that pad by length (`DataCollatorForSeq2Seq`, those of TRL); masked language models; a padding token that is
 set to something else later. Where no code puts an EOS token at the end of the texts, there is none to be masked: that
 is a question. So it is where they end with the mark of a turn (`<|im_end|>`, `<|eot_id|>`), which need not be the
-EOS token of the tokenizer.
+EOS token of the tokenizer, and where only `add_eos_token=True` asks for it: the tokenizers of llama, mistral and gemma
+do as they are told, others (GPT-2, phi) take no notice.
 
 ## On real code
 75 public repositories that load models of transformers: no finding, and one question, of texts whose ends are not
@@ -44,6 +45,7 @@ a tokenizer for which that is not EOS.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -64,6 +66,7 @@ _PADDING = ("pad_token", "pad_token_id")
 _EOS = ("eos_token", "eos_token_id")
 _ENDS_OF_TURNS = ("<|im_end|>", "<|eot_id|>")  # which a tokenizer may have beside its EOS
 _ENDS = ("</s>", "<|endoftext|>", "<eos>", *_ENDS_OF_TURNS)
+_OBEYING = re.compile(r"(?i)llama|mistral|mixtral|gemma|vicuna|zephyr")
 _UNKNOWN = "the texts end with the EOS token, as those of a model that is to stop do"
 
 
@@ -114,20 +117,29 @@ class PadTokenIsEos(Rule):
             event,
             "this collator masks every EOS token, which is also the padding",
             on=[masked, padded],
-            assuming=_assumed_end(end),
+            assuming=_assumed_end(end, ctx),
             effect="the model never learns to stop",
             help="add a padding token of its own, and call `resize_token_embeddings`",
             trace=[(padded.site, "padding is EOS"), *shown, (event.site, "labels that are padding become -100")],
         )
 
 
-def _assumed_end(end: Site | None) -> tuple[Assumption, ...]:
+def _assumed_end(end: Site | None, ctx: Context) -> tuple[Assumption, ...]:
     """What is assumed of the end of the texts, where nothing shows that it is the EOS token of this tokenizer."""
     if end is None:
         return (Assumption("effect", _UNKNOWN),)
     if _is_end_of_turn(end.node):
         return (Assumption("effect", "the EOS token of this tokenizer is the mark with which the texts end"),)
+    if isinstance(end.node, ast.keyword) and not _is_obeyed(end, ctx):
+        return (Assumption("effect", "the tokenizer puts an EOS token at the end of each text, as it is asked to"),)
     return ()
+
+
+def _is_obeyed(asked: Site, ctx: Context) -> bool:
+    """Whether `add_eos_token=True` is told a tokenizer that does so, as the name of its model says."""
+    call = next(ctx.ancestors(asked, ast.Call), None)
+    names = [each.value for each in call.args if isinstance(each, ast.Constant)] if isinstance(call, ast.Call) else []
+    return any(_OBEYING.search(str(name)) for name in names)
 
 
 def _is_eos(event: AttributeAssigned, ctx: Context) -> bool:
@@ -153,7 +165,10 @@ def _ends(ctx: Context) -> Iterator[Site]:
 def _is_padding(node: ast.AST) -> bool:
     """Whether a node sets what pads or where generation ends, rather than what a text ends with."""
     if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Attribute) and target.attr in (*_PADDING, *_EOS) for target in node.targets)
+        names = {getattr(each, "attr", "") or getattr(each, "id", "") for each in node.targets}
+        return not names.isdisjoint((*_PADDING, *_EOS))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return True  # `[tokenizer.eos_token_id] * missing`
     return isinstance(node, ast.keyword) and node.arg in (*_PADDING, *_EOS)
 
 

@@ -67,7 +67,7 @@ project: 63 in 322 others, of which 54 were true, 8 doubtful (a pin that is not 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dllint.api import (
@@ -193,9 +193,9 @@ class RemovedApi(Rule):
             site,
             f"{what} {'is' if ' and ' not in what else 'are'} gone since {package} {version}{uses[0].at_the_latest}",
             assuming=[*assuming, *ctx.assumed_start(site), *_assumed_after(ending, uses[0], ctx)],
-            effect=f"raises `{_raised(site, package)}`{here}",
+            effect=f"raises `{_raised(uses[0])}`{here}",
             help=f"{f'use {instead}' if instead else 'do without it'}{keep}",
-            trace=[(use.site, f"this works up to the last release before {use.release}") for use in uses],
+            trace=[(site, f"this works up to the last release before {each}") for site, each in _works_until(uses)],
             fix=(f"Use {instead}" if instead else "Take it out", together(*(use.edits for use in uses))),
         )
 
@@ -242,11 +242,20 @@ def _assumed_after(ending: _Use | None, use: _Use, ctx: Context) -> Iterator[Ass
     yield Assumption("effect", f"{ending.what} exists, which {ending.release} and later releases do not have")
 
 
-def _raised(site: Site, package: str) -> str:
+def _works_until(uses: Sequence[_Use]) -> Iterator[tuple[Site, str]]:
+    """The releases that took what a line uses, each once, with the first place in the line."""
+    first = {use.release: use.site for use in reversed(uses)}
+    yield from ((site, release) for release, site in reversed(first.items()))
+
+
+def _raised(use: _Use) -> str:
     """What Python raises where something that is gone is used."""
+    node = use.site.node
+    if use.gone and isinstance(node, ast.Call):
+        return "AttributeError"  # its name is gone, not an argument
     kinds = {ast.alias: "ImportError", ast.Subscript: "IndexError", ast.Constant: "OSError"}
     kinds |= {ast.FunctionDef: "NotImplementedError", ast.Call: "TypeError", ast.keyword: "TypeError"}
-    return _RAISED.get(package, kinds.get(type(site.node), "AttributeError"))
+    return _RAISED.get(use.removal.package, kinds.get(type(node), "AttributeError"))
 
 
 def _gone_of_library(site: Site, gone: Gone) -> _Use:

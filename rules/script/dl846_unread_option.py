@@ -80,10 +80,12 @@ def is_passed_by_launchers(event: LibraryCall, name: str, ctx: Context) -> bool:
 def is_passed_by_kernels(event: LibraryCall, name: str, ctx: Context) -> bool:
     """it is `-f`, which the kernel of a notebook gets with the file of its connection, and only takes that away"""
     given = event.arguments.keywords
-    if not re.fullmatch("f+", name) or not given.keys() <= {"help", "default", "type"}:
+    flags = [ctx.constant(flag) for flag in event.arguments.positional[1:]]
+    is_f = re.fullmatch("f+", name) is not None
+    if not (is_f or "-f" in flags) or not given.keys() <= {"help", "default", "type"}:
         return False
     said = ctx.constant(given["help"]) if "help" in given else ""
-    return not said or _OF_KERNELS.search(str(said)) is not None
+    return (is_f and not said) or _OF_KERNELS.search(str(said)) is not None
 
 
 def does_something_itself(event: LibraryCall, name: str, ctx: Context) -> bool:
