@@ -11,7 +11,7 @@ from dllint.context.objects import Objects
 from dllint.context.paths import Paths
 from dllint.events import Backward, OptimizerStep
 from dllint.structure import Loop, walk
-from dllint.values import Symbol, Value
+from dllint.values import Const, Symbol, Value
 
 _MAX_WRAPPERS = 3  # tqdm(enumerate(range(…)))
 
@@ -81,6 +81,12 @@ class Loops(Objects, Paths):
             is_so_called = self.speaks_of("accumulation", *_names_in_header(loop))
             return "micro-batches" if is_part and _is_counted(loop) and is_so_called else "unknown"
         return "batches" if outer or self.goes_over_data(loop) else "unknown"
+
+    def goes_round_once(self, loop: Loop) -> bool:
+        """Whether a loop has one iteration, as a number in the code says: ``for epoch in range(1)``."""
+        count = self.loop_count(loop)
+        is_from_start = isinstance(loop.iterable, Symbol) and len(loop.iterable.inputs) == 1
+        return is_from_start and isinstance(count, Const) and count.value == 1
 
     def loop_count(self, loop: Loop) -> Value | None:
         """The number of iterations of ``for … in range(…)``, with or without a progress bar around it."""

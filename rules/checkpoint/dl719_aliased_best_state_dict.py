@@ -35,7 +35,8 @@ best epoch has .75.
 States that are copied (`deepcopy`, `clone`), used before the next step, or of a model that no known optimizer trains;
 states that are taken once and saved again and again, which are the current ones on purpose; the best of several models
 that a loop makes and trains one after the other; what a variable only begins with, if the training loop puts copies in
-its place; sharded models, whose state is gathered; the newest of states that are collected in a list.
+its place; sharded models, whose state is gathered; the newest of states that are collected in a list; that of the only
+epoch.
 
 ## Fix (unsafe)
 Clones the tensors. Unsafe because another model is kept then: the best.
@@ -107,6 +108,12 @@ def is_first_value(taken: StateTaken, use: Event, ctx: Context) -> bool:
     return any(isinstance(value, Symbol | Table) for value in others)
 
 
+def is_of_the_only_epoch(taken: StateTaken, use: Event, ctx: Context) -> bool:
+    """every loop around it goes round once, so that no step comes after it"""
+    loops = ctx.loops_around(taken)
+    return bool(loops) and all(map(ctx.goes_round_once, loops))
+
+
 class AliasedBestStateDict(Rule):
     code = "DL719"
     name = "aliased-best-state-dict"
@@ -117,7 +124,7 @@ class AliasedBestStateDict(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)
 
-    excuses = (is_meant_to_follow, is_gathered, is_newest, is_first_value)
+    excuses = (is_meant_to_follow, is_gathered, is_newest, is_first_value, is_of_the_only_epoch)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
