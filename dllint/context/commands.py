@@ -33,14 +33,17 @@ class Commands(Sources):
         There are none where the parser may get options elsewhere, or what it is asked about may have been changed.
         """
         project, module = self._machine.project, self.program.module
+        named = [each for each in project.commands if each.script.endswith(module.file.name)]  # the cheap look
+        if not named or event.guards or self.program.kind != "module" or not _reads_the_command_line(event):
+            return []
         flags = flags_of_parser(event.site)
-        if flags is None or event.guards or self.program.kind != "module" or not _reads_the_command_line(event):
+        if flags is None:
             return []
         if any("argv" in each.words for each in project.closure(module)):
             return []
         return [
             RefusedCommand(f"{os.path.relpath(command.file, project.root)}:{command.line}", missing, flags)
-            for command in project.commands
+            for command in named
             if (missing := tuple(each for each in command.options if not _is_known(each, flags)))
             and not _may_be_foreign(command, missing)
             and not self._is_elsewhere(command)
