@@ -9,7 +9,8 @@ Findings of one rule with the same message (but for names in it), severity and c
 - they have the very same message in one statement without a block: both terms of a loss;
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
-  with the same text: an option that each of ten scripts has;
+  with the same text: an option that each of ten scripts has; or, where the trace begins with the place itself, the same
+  lines before and after it: a condition that each of ten notebooks begins with;
 - they assume a version of a library, or say that a release of it took something, in files of one project, whatever
   their messages: the project does not say which releases it was written for;
 - or they are about the same statement of the same scope in files of one name in sibling folders: the paths differ in
@@ -99,8 +100,9 @@ class _Folding:
             yield "call", place.path, finding.scope, trace[0].location, finding.message
         if lines := self._sources.lines(place):
             yield "copy", tuple(lines), replace(place, path="", cell=None)
-        if finding.statement and before != place:
-            yield "text", self._marks[finding], finding.message, *(self._text(hop.location) for hop in trace)
+        if finding.statement:
+            told = [self._text(hop.location) for hop in trace] if before != place else self._lines_around(place)
+            yield "text", self._marks[finding], finding.message, *told
         if _is_of_release(finding):
             yield "release", self._project(PurePath(place.path).parent)
         if finding.statement:
@@ -114,6 +116,13 @@ class _Folding:
             is_its_own = folder == folder.parent or is_project(Path(folder))
             self._projects[folder] = folder if is_its_own else self._project(folder.parent)
         return self._projects[folder]
+
+    def _lines_around(self, location: Location) -> list[str]:
+        """The lines before and after a place, blank ones aside; the place itself, like no other, if one is missing."""
+        lines = [each.strip() for each in self._sources.lines(location)]
+        before = next(filter(None, reversed(lines[: max(location.line - 1, 0)])), "")
+        after = next(filter(None, lines[location.line :]), "")
+        return [before, after] if before and after else [str(location)]
 
     def _text(self, location: Location) -> str:
         """The line of a place; the place itself where it cannot be read, so that it is like no other."""

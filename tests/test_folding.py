@@ -110,6 +110,16 @@ def test_copies_of_one_statement_have_traces_with_the_same_text() -> None:
     assert fold(*found_in) == [["a.py:7", "b.py:9"], ["c.py:7"]]
 
 
+def test_copies_of_one_statement_stand_between_the_same_lines() -> None:
+    write("a.py", "import torch\n\ndevice = choose()\nif device == 'cuda':\n    go()\n")
+    write("b.py", "import torch\nimport math\n\ndevice = choose()\n\nif device == 'cuda':\n    go()\n")
+    write("c.py", "device = choose()\nif device == 'cuda':\n    stop()\n")
+    write("d.py", "if device == 'cuda':\n    go()\n")
+    places = {"a.py": 4, "b.py": 6, "c.py": 2, "d.py": 1}
+    copies = [found(path, line, statement="if device == 'cuda':") for path, line in places.items()]
+    assert fold(*copies) == [["a.py:4", "b.py:6"], ["c.py:2"], ["d.py:1"]]
+
+
 def test_a_call_on_the_way_counts_in_one_scope_only() -> None:
     call = began("main.py", 40, "calls `run`")
     assert fold(
