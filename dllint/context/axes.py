@@ -13,7 +13,16 @@ from dllint.interp.ask.axis_moves import number, squeezed
 from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
 from dllint.interp.ask.guessed_shapes import GuessedAxes
 from dllint.interp.ask.reshapes import Mixture, mixture
-from dllint.interp.ask.sequences import Steps, is_batch_first, is_bidirectional, last_step, layer_call, pooled, steps_of
+from dllint.interp.ask.sequences import (
+    Steps,
+    first_step,
+    is_batch_first,
+    is_bidirectional,
+    last_step,
+    layer_call,
+    pooled,
+    steps_of,
+)
 from dllint.interp.ask.shape import Shape
 from dllint.interp.run.graph import inputs_of
 from dllint.interp.run.modules import force
@@ -98,6 +107,10 @@ class AxesOfTensors(ProgramView):
     def last_step(self, value: Value) -> Steps | None:
         """The outputs of a recurrent layer of which a value is the last step, in the order that the layer has."""
         return last_step(value)
+
+    def first_step(self, value: Value) -> Steps | None:
+        """The outputs of a recurrent layer of which a value is the first step, or a part of it (`out[:, 0, n:]`)."""
+        return first_step(value)
 
     def squeezed(self, value: Value) -> Iterator[Symbol]:
         """The `squeeze()` without an axis behind a value, if only layers that keep the number of axes came after it."""

@@ -14,7 +14,7 @@ from dllint.context.checkpoints import Restored, Saved, keys_needed, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
 from dllint.context.uses import is_read
-from dllint.events import StateRead
+from dllint.events import OptimizerStep, StateRead
 from dllint.interp.run import graph
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
@@ -80,25 +80,38 @@ class Continuing(Filtering):
 
     @cached_property
     def _restoring(self) -> Continuation | None:
-        """What the program puts back before it trains, if a model that it trains is among it."""
+        """What the program puts back before it trains, if a model that it trains after that is among it.
+
+        An optimizer that is put back only where its steps are in another branch, or that another one replaces before
+        the next step, is not among it.
+        """
         steps = self.steps()
         early = [
-            each
+            (each, following)
             for each in self.checkpoints.restored
-            if not self.is_managed(each.event) and self.checkpoints.is_before_training(each.event, steps)
+            if not self.is_managed(each.event) and (following := self.checkpoints.steps_that_follow(each.event, steps))
         ]
-        models = [each for each in early if self.guessed_role(each.event.target) in ("module", "wrapper")]
-        models = [each for each in models if any(self.may_train(s.optimizer, each.event.target) for s in steps)]
+        models = [
+            each
+            for each, following in early
+            if self.guessed_role(each.event.target) in ("module", "wrapper")
+            and any(self.may_train(step.optimizer, each.event.target) for step in following)
+        ]
         if not models:
             return None
-        reads = tuple(dict.fromkeys(each.read for each in (*models, *early)))
-        others = [each for each in early if each not in models]
+        others = [each for each, following in early if each not in models and self._steps_in(each, following)]
+        reads = tuple(dict.fromkeys(each.read for each in (*models, *(each for each, _ in early))))
         pairs = [(saved, *pair) for saved in self.checkpoints.saved for pair in self.readers(saved) if pair[0] in reads]
         keys = frozenset(key for read in reads for key in keys_read(read))
         assumed = tuple(dict.fromkeys(each for _, _, assumptions in pairs for each in assumptions))
         kept = tuple({id(saved): saved for saved, _, _ in pairs}.values())
         lacking = self._lacking(reads) if self.checkpoints.saved else ()
         return Continuation(reads, (*models, *others), keys, kept, (*assumed, *lacking))
+
+    def _steps_in(self, restored: Restored, following: Sequence[OptimizerStep]) -> bool:
+        """Whether what is put back is no optimizer of which all steps are known to be before, or in another branch."""
+        own = [step for step in self.steps() if self.is_same(step.optimizer, restored.event.target)]
+        return not own or any(step in following for step in own)
 
     def _lacking(self, reads: Sequence[StateRead]) -> Assumptions:
         """That what is read has an entry which it needs, and which nothing in the project ever writes.

@@ -17,6 +17,7 @@ from dllint.interp.source.batchwise import (
     Sum,
     as_number,
     averages_in,
+    begins_list,
     begun_before,
     counts_samples,
     is_bound_in,
@@ -129,6 +130,10 @@ class Scores(Phases):
             return None
         begun = begun_before(name, node, enclosing_definition(loop.site) or module.tree)
         return Site(module, begun) if begun is not None else None
+
+    def begins_list(self, begun: Site, name: str) -> bool:
+        """Whether what begins there, under a name, is a list, however things are put into it (`values += [value]`)."""
+        return begins_list(begun.node, name)
 
     def has_one_batch(self, one: BatchLoop) -> bool:
         """Whether a batch of the loader is as large as what it goes over, by how its size is computed."""

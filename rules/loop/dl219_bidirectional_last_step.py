@@ -19,7 +19,8 @@ the final states of both directions a test accuracy of 1.00, by `out[:, -1]` .08
 
 ## Not reported
 Layers of which it is not known that they read in both directions, sequences of one step, halves that are taken where
-each reading ends (`out[:, -1, :128]`), padded sequences that were packed, and code that uses the final state as well.
+each reading ends (`out[:, -1, :128]`), padded sequences that were packed, and code that uses the final state, or the
+first step, as well.
 
 ## On real code
 211 public repositories with bidirectional layers or a `squeeze()`: 2 findings, both true, one of
@@ -55,6 +56,13 @@ def _is_state(value: Value, result: Symbol) -> bool:
     return isinstance(value, Symbol) and value.name == "item" and value.inputs[0] is result and value.detail == 1
 
 
+def is_first_step_used(event: ModelForward, steps: Steps, ctx: Context) -> bool:
+    """the first step goes into a layer as well, at which the reading from the end is complete"""
+    given = (value for each in ctx.all_of(ModelForward) for value in each.arguments.all())
+    near = (source for value in given for source in islice(ctx.sources_inside(value, deep=False), 2 * _NEAR))
+    return any(first is not None and first.result is steps.result for first in map(ctx.first_step, near))
+
+
 class BidirectionalLastStep(Rule):
     code = "DL219"
     name = "bidirectional-last-step"
@@ -64,7 +72,7 @@ class BidirectionalLastStep(Rule):
     triggers = (("bidirectional",), ("LSTM", "GRU", "RNN"))
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html",)
-    excuses = (is_of_one_step, is_state_used)
+    excuses = (is_of_one_step, is_state_used, is_first_step_used)
 
     def __init__(self) -> None:
         self._told: list[Site] = []

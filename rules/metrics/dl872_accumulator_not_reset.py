@@ -92,7 +92,7 @@ class AccumulatorNotReset(Rule):
             for added in ctx.summed_in(one):
                 begun = ctx.begun_before(added.name, one.outer) if _is_measured(added, one, ctx) else None
                 means = ctx.means_in(one.outer.site, added.name) if begun is not None else ()
-                mean = next((each for each in means if _is_reported(each, added, one, ctx)), None)
+                mean = next((each for each in means if begun and _is_reported(each, begun, one, ctx)), None)
                 if begun is None or mean is None or added.name in reported:
                     continue
                 if not ctx.excused(self, one.site(mean.place), one, mean):
@@ -101,14 +101,13 @@ class AccumulatorNotReset(Rule):
 
     def _report(self, one: BatchLoop, added: Sum, mean: Mean, begun: Site, ctx: Context) -> Finding:
         assert one.outer is not None
-        is_list = isinstance(added.statement, ast.Expr)
         return ctx.finding(
             self,
             one.site(mean.place),
             f"`{added.name}` is averaged in each epoch, and begun only once, before the first",
             on=[one.event, one.outer],
             effect="it is the mean since the first epoch, and lags behind"
-            if is_list
+            if ctx.begins_list(begun, added.name)
             else "each epoch adds to those before: what is reported grows although the loss falls",
             help=f"begin `{added.name}` in the loop over epochs",
             trace=[
@@ -134,10 +133,10 @@ def _is_measured(added: Sum, one: BatchLoop, ctx: Context) -> bool:
     return added.name.isidentifier() and any(ctx.speaks_of("score", name) for name in (added.name, *names))
 
 
-def _is_reported(mean: Mean, added: Sum, one: BatchLoop, ctx: Context) -> bool:
+def _is_reported(mean: Mean, begun: Site, one: BatchLoop, ctx: Context) -> bool:
     """Whether somebody reads an average. That of a list in each batch is one of all batches so far, as it should be."""
     place = one.site(mean.place)
-    if isinstance(added.statement, ast.Expr) and ctx.is_within(place, one.site(one.node)):
+    if ctx.begins_list(begun, mean.name) and ctx.is_within(place, one.site(one.node)):
         return False
     return isinstance(mean.place, ast.AugAssign) or ctx.is_read_at(place)
 

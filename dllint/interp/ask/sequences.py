@@ -165,18 +165,31 @@ def pooled(value: Value) -> tuple[Steps, Symbol] | None:
 
 def last_step(value: Value) -> Steps | None:
     """The outputs of a recurrent layer of which a value is the last step, in the order that the layer has."""
+    taken = _taken(value)
+    if taken is None:
+        return None
+    found, others, place = taken
+    return found if _place(place) == -1 and all(map(axis_indexing.is_whole, others)) else None
+
+
+def first_step(value: Value) -> Steps | None:
+    """The outputs of a recurrent layer of which a value is the first step, or a part of it."""
+    taken = _taken(value)
+    return taken[0] if taken is not None and _place(taken[2]) == 0 else None
+
+
+def _taken(value: Value) -> tuple[Steps, tuple[Value, ...], Value] | None:
+    """The outputs of a layer that a value is taken from by an index, what the index takes of the other axes that it
+    names, and what of the time."""
     if not isinstance(value, Symbol) or value.name != "item" or len(value.inputs) < 2:
         return None
-    found = steps_of(value.inputs[0])
+    found, index = steps_of(value.inputs[0]), value.inputs[1]
     if found is None:
         return None
-    index = value.inputs[1]
-    if is_batch_first(found.layer) is False:
-        parts = index.items if isinstance(index, Items) else (index,)
-        is_last = _place(parts[0]) == -1 and all(map(axis_indexing.is_whole, parts[1:]))
-    else:
-        is_last = _takes_second(index) and isinstance(index, Items) and _place(index.items[1]) == -1
-    return found if is_last else None
+    parts = index.items if isinstance(index, Items) else (index,)
+    axis = 0 if is_batch_first(found.layer) is False else 1
+    is_told = axis < len(parts) and (axis == 0 or len(parts) < 4)
+    return (found, (*parts[:axis], *parts[axis + 1 :]), parts[axis]) if is_told else None
 
 
 def _takes_second(index: Value) -> bool:

@@ -257,6 +257,12 @@ def begun_before(name: str, loop: ast.stmt, around: ast.AST) -> ast.stmt | None:
     return node if is_empty or (isinstance(value, ast.Constant) and value.value == 0) else None
 
 
+def begins_list(statement: ast.AST, name: str) -> bool:
+    """Whether a statement binds a variable to a list that is written out."""
+    pairs = _pairs(statement) if isinstance(statement, ast.Assign) else ()
+    return any(ast.unparse(target) == name and isinstance(value, ast.List) for target, value in pairs)
+
+
 def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What an assignment binds to what; of several names at once each with its own value."""
     for target in node.targets:
