@@ -11,6 +11,7 @@ from dllint.context.base import ProgramView
 from dllint.interp.ask.axes import Axes
 from dllint.interp.ask.axis_moves import number, squeezed
 from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
+from dllint.interp.ask.exchanges import is_exchanged_around
 from dllint.interp.ask.guessed_shapes import GuessedAxes
 from dllint.interp.ask.reshapes import Mixture, mixture
 from dllint.interp.ask.sequences import (
@@ -27,7 +28,7 @@ from dllint.interp.ask.shape import Shape
 from dllint.interp.run.graph import inputs_of
 from dllint.interp.run.modules import force
 from dllint.interp.source.axis_facts import axis_facts
-from dllint.sites import Guard
+from dllint.sites import Guard, Site
 from dllint.values import Instance, Symbol, Value
 
 _MAX_SOURCES = 400
@@ -139,6 +140,11 @@ class AxesOfTensors(ProgramView):
     def axis_of_softmax(self, softmax: Symbol) -> int | None:
         """The axis that a softmax is told, as a number."""
         return told_axis(softmax)
+
+    def is_exchanged_around(self, given: Value, axis: int, result: Site) -> bool:
+        """Whether an operation stands between an exchange that brings another axis of what it is given to some place,
+        and the same exchange again, of its result: `F.softmax(x.transpose(axis, 0)).transpose(axis, 0)`."""
+        return is_exchanged_around(given, axis, result)
 
     def is_of_products(self, value: Value) -> bool:
         """Whether a tensor holds products of vectors, perhaps scaled and masked: the scores of attention."""

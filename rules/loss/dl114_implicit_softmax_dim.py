@@ -18,8 +18,8 @@ is all that says so. With two axes the result is the usual one; of four, (batch,
     print(weights.sum(-1))
 
 ## Not reported
-Calls with `dim=`, also as the second argument, and tensors that are known to have two axes, or four of which the second
-may be the classes. It is a note as long as the number of axes is not known, and an error where there are three, or four
+Calls with `dim=`, also as the second argument, tensors that are known to have two axes, or four of which the second may
+be the classes, and those of which another axis was moved to the front, and is moved back after. It is a note as long as the number of axes is not known, and an error where there are three, or four
 in products of matrices.
 
 ## Fix (unsafe)
@@ -87,6 +87,8 @@ class ImplicitSoftmaxDim(Rule):
     ) -> Iterator[Finding]:
         axes = ctx.shape(given).rank
         if axes == 2 or (axes == 4 and not _is_attention(given, ctx)):
+            return
+        if ctx.is_exchanged_around(given, 1 if axes == 4 else 0, event.site):
             return
         taken = _TAKEN.get(axes or 0, "")
         edits = set_argument(written, "dim", "-1") if written.module is event.site.module else Edits()
