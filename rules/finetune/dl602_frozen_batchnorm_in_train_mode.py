@@ -43,7 +43,8 @@ whose parameters are chosen by a condition that may leave out the norms; those i
 whose `train()` does not reach them; norms alone, of layers that are trained, as many networks for segmentation have
 them; classes with a `train` of their own, and code that puts norms into evaluation mode one by one, or the network in a
 `forward`; copies that follow another network (teachers, where any file averages or copies weights), and adaptation to
-new data, which want the statistics to move. Where a project only trains and never evaluates, this is a question.
+new data, which want the statistics to move; what takes the features of a part of the same network that is unfrozen, and
+has to follow them. Where a project only trains and never evaluates, this is a question.
 
 ## On real code
 206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image
@@ -63,11 +64,13 @@ from dllint.api import (
     Context,
     Finding,
     Guard,
+    Instance,
     ModelForward,
     ParametersUpdated,
     Program,
     Rule,
     Site,
+    Symbol,
     Value,
 )
 
@@ -159,6 +162,35 @@ def belongs_to_trained_layers(freeze: AttributeAssigned, frozen: Value, event: M
     return bool(ctx.layers_in(frozen)) and all(ctx.layers_in(part) <= _NORMS for part in (frozen, *parts))
 
 
+def follows_what_is_trained(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
+    """it takes what a part of the same network computes that was unfrozen: its statistics have to follow that part"""
+    unfrozen = _unfrozen_at(event, ctx)
+    if not unfrozen:
+        return False
+    results = (each for each in ctx.sources_inside(event.result) if isinstance(each, Symbol) and len(each.inputs) > 1)
+    given = (value for each in results if ctx.is_same(each.inputs[0], frozen) for value in each.inputs[1:])
+    before = [callee for value in given for source in ctx.sources(value) for callee in _called_for(source)]
+    inside = [each for each in before if any(ctx.is_part(each, owner) for owner in ctx.objects(event.model))]
+    return any(ctx.is_part(part, module) for part in unfrozen for module in inside)
+
+
+def _called_for(value: Value) -> tuple[Value, ...]:
+    """The module that a value is the result of, if it is that of a call."""
+    is_call = isinstance(value, Symbol) and (value.name in ("forward", "call") or value.name.endswith("()"))
+    return value.inputs[:1] if is_call and isinstance(value, Symbol) else ()
+
+
+def _unfrozen_at(event: ModelForward, ctx: Context) -> list[Value]:
+    """The modules that are unfrozen, and not frozen again, when a model is called."""
+    found: list[Value] = []
+    for switch in ctx.gradient_switches:
+        if ctx.position(switch) < ctx.position(event):
+            parts = ctx.modules_switched(switch)
+            found = [each for each in found if not any(ctx.is_part(each, part) for part in parts)]
+            found += parts if ctx.constant(switch.value) is True else []
+    return found
+
+
 class FrozenBatchnormInTrainMode(Rule):
     code = "DL602"
     name = "frozen-batchnorm-in-train-mode"
@@ -177,6 +209,7 @@ class FrozenBatchnormInTrainMode(Rule):
         switches_norms,
         wants_to_adapt,
         belongs_to_trained_layers,
+        follows_what_is_trained,
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -202,11 +235,22 @@ class FrozenBatchnormInTrainMode(Rule):
             effect="what it computes in evaluation mode moves away from what was frozen, though no parameter changes",
             help=f"call `{name}.eval()` after each `train()`, and `train()` of what is trained",
             trace=[
+                *_made_here(frozen, freeze, ctx),
                 (freeze.site, "the parameters are frozen here"),
                 *ctx.calls_to(event),
                 (event.site, "and the batch norms see batches in training mode"),
             ],
         )
+
+
+def _made_here(frozen: Value, freeze: AttributeAssigned, ctx: Context) -> list[tuple[Site, str]]:
+    """Where the network is made of which some layers are frozen: of several of them one `train()` is the cause."""
+    whole = frozen
+    while isinstance(whole, Symbol) and whole.name in ("attribute", "item") and whole.inputs:
+        whole = whole.inputs[0]
+    made = whole.site if isinstance(whole, Instance) and whole is not frozen else None
+    is_near = made is not None and made.module is freeze.site.module
+    return [(made, f"`{ctx.name_of(whole)}` is made here")] if made is not None and is_near else []
 
 
 def _trained_through(frozen: Value, freeze: AttributeAssigned, ctx: Context) -> ModelForward | None:

@@ -19,8 +19,8 @@ is all that says so. With two axes the result is the usual one; of four, (batch,
 
 ## Not reported
 Calls with `dim=`, also as the second argument, tensors that are known to have two axes, or four of which the second may
-be the classes, and those of which another axis was moved to the front, and is moved back after. It is a note as long as the number of axes is not known, and an error where there are three, or four
-in products of matrices.
+be the classes, and those of which another axis was moved to the front, and is moved back after. It is a note as long as
+the number of axes is not known, and an error where there are three, or four in products of matrices.
 
 ## Fix (unsafe)
 Adds `dim=-1`. Unsafe because it changes the result where there are three axes, as it should.
