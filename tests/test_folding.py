@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dllint.assumptions import Assumption
+from dllint.cli import main
 from dllint.findings import Finding, Hop, Location, Report, fingerprints
 from dllint.folding import folded
 from dllint.report.sources import SourceCache
@@ -267,3 +269,45 @@ def test_places_in_one_statement() -> None:
         found("a.py", 4, **alone),
     ]
     assert fold(*findings) == [["a.py:1", "a.py:2"], ["a.py:3"], ["a.py:4"]]
+
+
+FROZEN = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torchvision import models
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left = models.resnet18(weights="DEFAULT")
+        self.right = models.resnet34(weights="DEFAULT")
+        for p in self.left.bn1.parameters():
+            p.requires_grad = False
+        for p in self.left.layer1.parameters():
+            p.requires_grad = False
+        for p in self.right.parameters():
+            p.requires_grad = False
+        self.head = nn.Linear(2000, 2)
+
+    def forward(self, x):
+        return self.head(torch.cat((self.left(x), self.right(x)), 1))
+
+model = Net()
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(10):
+    model.train()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    print(model(val_x))
+"""
+
+
+def test_frozen_layers_of_one_network(capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", FROZEN)
+    main(["check", "train.py", "--select", "DL602", "--output-format", "jsonl"])
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["line"], [other["line"] for other in each["others"]]) for each in records] == [(12, [14]), (16, [])]
