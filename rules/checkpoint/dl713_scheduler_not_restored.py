@@ -33,8 +33,8 @@ at 1 again.
 those that multiply the rate which the optimizer is made with, where that is read from the checkpoint;
 schedulers that are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or
 that are built for what is left; `ReduceLROnPlateau`, which goes on from the optimizer's rate; rates that are also set
-by hand; weights that are loaded for a run of its own, as long as the first (`range(start, start + epochs)`); loops that
-a framework runs.
+by hand; weights that are loaded for a run of its own, as long as the first (`range(start, start + epochs)`); optimizers
+that take no step after they are loaded, and models that no step trains after that; loops that a framework runs.
 
 ## Fix (unsafe)
 Restores the scheduler where the optimizer is restored, if its state is in the checkpoint already. Unsafe because the
