@@ -95,7 +95,7 @@ class Continuing(Filtering):
             each
             for each, following in early
             if self.guessed_role(each.event.target) in ("module", "wrapper")
-            and any(self.may_train(step.optimizer, each.event.target) for step in following)
+            and self._is_trained_by(each, steps, following)
         ]
         if not models:
             return None
@@ -107,6 +107,14 @@ class Continuing(Filtering):
         kept = tuple({id(saved): saved for saved, _, _ in pairs}.values())
         lacking = self._lacking(reads) if self.checkpoints.saved else ()
         return Continuation(reads, (*models, *others), keys, kept, (*assumed, *lacking))
+
+    def _is_trained_by(
+        self, restored: Restored, steps: Sequence[OptimizerStep], following: Sequence[OptimizerStep]
+    ) -> bool:
+        """Whether some steps may train a model that is put back, and what follows may be one of them: where it is not
+        known which parameters an optimizer has (it came out of the file as well), it may."""
+        own = [step for step in steps if self.may_train(step.optimizer, restored.event.target)]
+        return bool(own) and any(step in own or not self.parameters_of(step.optimizer)[0] for step in following)
 
     def _steps_in(self, restored: Restored, following: Sequence[OptimizerStep]) -> bool:
         """Whether what is put back is no optimizer of which all steps are known to be before, or in another branch."""
