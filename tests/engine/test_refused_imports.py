@@ -160,7 +160,7 @@ def test_what_a_star_brings_is_looked_up(tmp_path: Path) -> None:
     [
         "from setup import *\nmodel.eval()",
         "from data import *\nload(3)",
-        "from torch.nn import *\nfrom data import *\nmodel.eval()",
+        "from torchvision.models import *\nfrom data import *\nmodel.eval()",
         "globals()['model'] = torch.nn.Linear(3, 3)\nmodel.eval()",
         "def make():\n    global model\n    model = 3\nmake()\nmodel.eval()",
         "try:\n    model.eval()\nexcept NameError:\n    pass",

@@ -21,7 +21,7 @@ from dllint.interp.source.positions import enclosing_scope
 from dllint.interp.source.top_imports import is_one_of_several
 from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import has_main_guard
-from dllint.interp.source.unbound_names import is_provided, is_unbound
+from dllint.interp.source.unbound_names import is_provided, is_unbound, names_missing
 from dllint.sites import Site
 from dllint.values import Instance, ModuleReference
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.values import Scope, Value
 
+_MANY_STATEMENTS = 20
 _SEARCH_PATH = re.compile(r"\bsys\.path\b")
 
 
@@ -54,12 +55,22 @@ def is_forgotten(machine: Machine, node: ast.Name, scope: Scope) -> bool:
     module, name = scope.module, node.id
     if not _is_run(machine) or is_provided(module, name):
         return False
+    project = machine.project
     is_whole = name in sys.stdlib_module_names or is_of_project(machine, module)
-    if not is_whole:
+    if not is_whole and not _lacks_nothing_else(machine, name, module):
         return False
-    if not module.binds(name):
-        return lacks(machine.project, module, name)
-    return is_unbound(module, name, node) and not _is_set_from_outside(machine, name)
+    if not module.binds(name) and lacks(project, module, name):
+        return True
+    return is_unbound(project, module, name, node) and not _is_set_from_outside(machine, name)
+
+
+def _lacks_nothing_else(machine: Machine, name: str, module: SourceModule) -> bool:
+    """Whether a script does much at its top and binds all that it reads but for one name: no piece of another one."""
+    project = machine.project
+    is_script = module is machine.main and len(module.tree.body) >= _MANY_STATEMENTS
+    if not is_script or project.is_edited or not project.is_whole_around(module):
+        return False
+    return names_missing(project, module) == {name}
 
 
 def is_read_too_early(machine: Machine, node: ast.Assign, scope: Scope) -> bool:

@@ -28,7 +28,7 @@ def line_of_failure(module: SourceModule, project: Project) -> int | None:
     parsed: dict[str, Site] = {}
     for part in _done_in_any_case(module.tree.body):
         for node in evaluated(part):
-            if is_whole and isinstance(node, ast.Name) and _is_unbound(module, node):
+            if is_whole and isinstance(node, ast.Name) and _is_unbound(project, module, node):
                 return node.lineno
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in parsed:
                 holder = node.value.id
@@ -41,9 +41,9 @@ def line_of_failure(module: SourceModule, project: Project) -> int | None:
     return None
 
 
-def _is_unbound(module: SourceModule, node: ast.Name) -> bool:
+def _is_unbound(project: Project, module: SourceModule, node: ast.Name) -> bool:
     is_read = isinstance(node.ctx, ast.Load) and not is_provided(module, node.id)
-    return is_read and is_unbound(module, node.id, node)
+    return is_read and is_unbound(project, module, node.id, node)
 
 
 def _done_in_any_case(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -18,7 +18,7 @@ _IMPLICIT = re.compile(r"__\w+__")
 
 def has_only_what_is_written(module: SourceModule) -> bool:
     """Whether all names of a file are written in it: no code makes others, and no other file gives it all of its."""
-    return _is_closed(module) and not module.stars
+    return is_closed(module) and not module.stars
 
 
 def lacks(project: Project, module: SourceModule, name: str, depth: int = 0) -> bool:
@@ -26,7 +26,7 @@ def lacks(project: Project, module: SourceModule, name: str, depth: int = 0) -> 
 
     Of a module that takes all names of others, these must lack it, too.
     """
-    if name == "*" or _IMPLICIT.fullmatch(name) or module.binds(name) or not _is_closed(module) or depth > _MAX_DEPTH:
+    if name == "*" or _IMPLICIT.fullmatch(name) or module.binds(name) or not is_closed(module) or depth > _MAX_DEPTH:
         return False
     for origin, level in module.stars:
         other = project.find(module, origin, level)
@@ -37,6 +37,7 @@ def lacks(project: Project, module: SourceModule, name: str, depth: int = 0) -> 
     )
 
 
-def _is_closed(module: SourceModule) -> bool:
+def is_closed(module: SourceModule) -> bool:
+    """Whether no code of a file makes names for it that are not written there."""
     is_plain = module.parse_error is None and module.source.notebook is None
     return is_plain and not module.contains(_MAKES_NAMES)

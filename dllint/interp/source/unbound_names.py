@@ -8,12 +8,14 @@ from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition, bound_in
-from dllint.interp.source.missing_names import has_only_what_is_written
+from dllint.interp.source.missing_names import has_only_what_is_written, is_closed
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.stars import may_give
 from dllint.interp.source.trees import evaluated, walk
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
+    from dllint.interp.source.project import Project
 
 _OF_PYTHON_2 = frozenset((
     "basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange",
@@ -21,6 +23,7 @@ _OF_PYTHON_2 = frozenset((
 _PROVIDED = frozenset(dir(builtins)) | {  # in Python 3, and where tools run a file
     "_", "display", "get_ipython", "profile", "reveal_type", "WindowsError",
 }  # fmt: skip
+_MAX_DEPTH = 4  # of files that take all names of others
 _SINCE_PYTHON_3 = (ast.JoinedStr, ast.AnnAssign, ast.AsyncFunctionDef, ast.NamedExpr, ast.Nonlocal)
 
 
@@ -31,18 +34,55 @@ def is_provided(module: SourceModule, name: str) -> bool:
     return name in _PROVIDED or name.startswith("__")
 
 
-def is_unbound(module: SourceModule, name: str, node: ast.AST) -> bool:
+def is_unbound(project: Project, module: SourceModule, name: str, node: ast.AST) -> bool:
     """Whether a name that some other function may bind is missing where it is read.
 
     Args:
+        project: the project, whose files may give the module all of their names.
         module: the file.
         name: a variable that nobody gives to the module from outside.
         node: where it is read.
     """
-    if not has_only_what_is_written(module):
-        return False
     around = _statement_around(module, node)
-    return (around is None or name not in _bound_inside(module, around)) and name not in _top_of(module)
+    if (around is not None and name in _bound_inside(module, around)) or module.is_package:
+        return False
+    return not may_have(project, module, name)
+
+
+def may_have(project: Project, module: SourceModule, name: str, depth: int = 0) -> bool:
+    """Whether the top level of a file may bind a name, or take it from a file or a library all of whose names it takes.
+
+    What a function binds for itself is no name of the file.
+    """
+    if not is_closed(module) or name in _top_of(module) or depth > _MAX_DEPTH:
+        return True
+    for origin, level in module.stars:
+        other = project.find(module, origin, level)
+        if other is None:
+            if level or may_give(origin, name):
+                return True
+        else:
+            with project.glancing_at(other):
+                if other.is_package or may_have(project, other, name, depth + 1):
+                    return True
+    return False
+
+
+def names_missing(project: Project, module: SourceModule) -> frozenset[str]:
+    """The names that the top of a file reads, under any condition, and that nothing binds there; found once."""
+    known: frozenset[str] | None = module.told.get(names_missing)
+    if known is None:
+        done = [each for each in module.tree.body if not isinstance(each, Definition)]
+        reads = {
+            node.id: node
+            for each in done
+            for node in nodes_of(each).of(ast.Name)
+            if isinstance(node.ctx, ast.Load) and not is_provided(module, node.id)
+        }
+        known = module.told[names_missing] = frozenset(
+            name for name, node in reads.items() if is_unbound(project, module, name, node)
+        )
+    return known
 
 
 def _top_of(module: SourceModule) -> frozenset[str]:
