@@ -21,7 +21,7 @@ from dllint.interp.source.positions import enclosing_scope
 from dllint.interp.source.top_imports import is_one_of_several
 from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import has_main_guard
-from dllint.interp.source.unbound_names import is_provided, is_unbound, names_missing
+from dllint.interp.source.unbound_names import is_of_script_alone, is_provided, is_unbound, names_missing
 from dllint.sites import Site
 from dllint.values import Instance, ModuleReference
 
@@ -73,6 +73,16 @@ def _lacks_nothing_else(machine: Machine, name: str, module: SourceModule) -> bo
     return names_missing(project, module) == {name}
 
 
+def is_of_another_script(machine: Machine, node: ast.Name, scope: Scope) -> bool:
+    """Whether a name raises `NameError` as its file is imported, and binds it only when it is run itself."""
+    module = scope.module
+    if module is machine.main or not is_of_script_alone(machine.project, module, node.id, node):
+        return False
+    if not _is_run(machine) or not is_of_project(machine, machine.main):
+        return False
+    return not _is_set_from_outside(machine, node.id)
+
+
 def is_read_too_early(machine: Machine, node: ast.Assign, scope: Scope) -> bool:
     """Whether `name = name` raises `UnboundLocalError`: the function has no other statement that binds it."""
     match node:
@@ -87,8 +97,10 @@ def is_read_too_early(machine: Machine, node: ast.Assign, scope: Scope) -> bool:
 
 
 def _is_set_from_outside(machine: Machine, name: str) -> bool:
-    """Whether a file of the program may give another one a variable: ``module.name = …``."""
-    assigned = re.compile(rf"\.{name}\s*(:[^=\n]+)?=[^=]")
+    """Whether a file of the program may give another one a variable: ``module.name = …``, or by its name as a text."""
+    assigned = re.compile(
+        rf"\.{name}\s*(:[^=\n]+)?=[^=]|\b(?:setattr|__dict__|vars|modules|builtins)\b.*['\"]{name}['\"]"
+    )
     return any(each.contains(assigned) for each in machine.project.closure(machine.main))
 
 

@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.known_settings import last_name
@@ -108,6 +108,18 @@ def is_main_guard(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and any(
         isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
     )
+
+
+def is_plain_main_guard(statement: ast.stmt) -> TypeGuard[ast.If]:
+    """Whether a statement is a main guard without more to its test, and without an ``else``."""
+    if not isinstance(statement, ast.If) or statement.orelse:
+        return False
+    match statement.test:
+        case ast.Compare(ast.Name("__name__"), [ast.Eq()], [ast.Constant("__main__")]):
+            return True
+        case ast.Compare(ast.Constant("__main__"), [ast.Eq()], [ast.Name("__name__")]):
+            return True
+    return False
 
 
 def has_main_guard(module: SourceModule) -> bool:

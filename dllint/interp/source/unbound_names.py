@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition, bound_in
@@ -12,6 +12,7 @@ from dllint.interp.source.missing_names import has_only_what_is_written, is_clos
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.stars import may_give
 from dllint.interp.source.trees import evaluated, walk
+from dllint.interp.source.trials import is_plain_main_guard
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -54,7 +55,12 @@ def may_have(project: Project, module: SourceModule, name: str, depth: int = 0) 
 
     What a function binds for itself is no name of the file.
     """
-    if not is_closed(module) or name in _top_of(module) or depth > _MAX_DEPTH:
+    return name in _top_of(module) or _may_be_given(project, module, name, depth)
+
+
+def _may_be_given(project: Project, module: SourceModule, name: str, depth: int = 0) -> bool:
+    """Whether code that makes names, or a star, may give a file a name that it does not bind itself."""
+    if not is_closed(module) or depth > _MAX_DEPTH:
         return True
     for origin, level in module.stars:
         other = project.find(module, origin, level)
@@ -66,6 +72,28 @@ def may_have(project: Project, module: SourceModule, name: str, depth: int = 0) 
                 if other.is_package or may_have(project, other, name, depth + 1):
                     return True
     return False
+
+
+def is_of_script_alone(project: Project, module: SourceModule, name: str, node: ast.AST) -> bool:
+    """Whether a file that is imported lacks a name where it is read: it has one only when it is run itself."""
+    if name not in _bound_for_main(module) or is_provided(module, name):
+        return False
+    around = _statement_around(module, node)
+    if not isinstance(around, Definition) or name in _bound_inside(module, around):
+        return False
+    return not _may_be_given(project, module, name)
+
+
+def _bound_for_main(module: SourceModule) -> frozenset[str]:
+    """The names that a file binds below ``if __name__ == "__main__":`` and nowhere else at its top, found once."""
+    known: frozenset[str] | None = module.told.get(_bound_for_main)
+    if known is None:
+        guards = [each for each in module.tree.body if is_plain_main_guard(each)]
+        inside = {name for each in guards for name in _bound_by(each.body)}
+        others = _bound_by([each for each in module.tree.body if each not in guards]) if inside else ()
+        declared = (name for each in nodes_of(module.tree).of(ast.Global) for name in each.names) if inside else ()
+        known = module.told[_bound_for_main] = frozenset(inside.difference(others, declared))
+    return known
 
 
 def names_missing(project: Project, module: SourceModule) -> frozenset[str]:
@@ -114,7 +142,7 @@ def _bound_at_top(tree: ast.Module) -> Iterator[str]:
     yield from (name for each in nodes_of(tree).of(ast.Global) for name in each.names)
 
 
-def _bound_by(body: list[ast.stmt]) -> Iterator[str]:
+def _bound_by(body: Sequence[ast.stmt]) -> Iterator[str]:
     """The names that statements bind at any depth, but for those inside of definitions and comprehensions."""
     for statement in body:
         if isinstance(statement, Definition):
