@@ -15,7 +15,13 @@ from dllint.interp.run.conditions import guards_under, sides, sides_by_default, 
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.missing_attributes import has_not
-from dllint.interp.run.missing_names import is_forgotten, is_not_in, is_of_another_script, missing_option
+from dllint.interp.run.missing_names import (
+    is_forgotten,
+    is_not_in,
+    is_of_another_script,
+    is_read_too_early,
+    missing_option,
+)
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
@@ -41,8 +47,8 @@ def _constant(machine: Machine, node: ast.Constant, scope: Scope) -> Value:
 
 def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
     value = names.lookup(machine, node.id, scope)
-    is_unknown = isinstance(value, Symbol) and value.name == "unknown"
-    if (is_unknown and is_forgotten(machine, node, scope)) or is_of_another_script(machine, node, scope):
+    is_missing = isinstance(value, Symbol) and value.name == "unknown" and is_forgotten(machine, node, scope)
+    if is_missing or is_of_another_script(machine, node, scope) or is_read_too_early(machine, node, scope):
         raise CallError(Site(scope.module, node))
     return value
 

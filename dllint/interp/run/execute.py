@@ -13,7 +13,7 @@ from dllint.interp.run.classes import make_class, make_function
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import consistent, guards_of
 from dllint.interp.run.joining import CallError
-from dllint.interp.run.missing_names import is_read_too_early, is_refused
+from dllint.interp.run.missing_names import is_refused
 from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guard, Guards, Site
@@ -69,8 +69,6 @@ _EXITS = frozenset(("sys.exit", "exit", "quit", "os._exit"))
 
 
 def _assign(machine: Machine, node: ast.Assign, scope: Scope) -> str | None:
-    if is_read_too_early(machine, node, scope):
-        raise CallError(Site(scope.module, node))
     value = machine.evaluate(node.value, scope)
     if isinstance(value, Const) and value.value is ...:  # `loss = ...` holds the place of what a reader is to write
         value = Symbol("unknown", site=value.site)

@@ -12,14 +12,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from dllint.events import OptionMissing
-from dllint.interp.source.bindings import bound_in
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set, variables_of
+from dllint.interp.source.early_reads import is_read_unbound
 from dllint.interp.source.imported import ALSO_KNOWN
-from dllint.interp.source.listing_order import own_nodes
 from dllint.interp.source.missing_names import lacks
 from dllint.interp.source.positions import enclosing_scope
 from dllint.interp.source.top_imports import is_one_of_several
-from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import has_main_guard
 from dllint.interp.source.unbound_names import is_of_script_alone, is_provided, is_unbound, names_missing
 from dllint.sites import Site
@@ -83,17 +81,12 @@ def is_of_another_script(machine: Machine, node: ast.Name, scope: Scope) -> bool
     return not _is_set_from_outside(machine, node.id)
 
 
-def is_read_too_early(machine: Machine, node: ast.Assign, scope: Scope) -> bool:
-    """Whether `name = name` raises `UnboundLocalError`: the function has no other statement that binds it."""
-    match node:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=read)) if read == name:
-            function = scope.function.node if scope.function is not None else None
-        case _:
-            return False
-    if not isinstance(function, ast.FunctionDef) or name in scope.variables or not _is_run(machine):
+def is_read_too_early(machine: Machine, node: ast.Name, scope: Scope) -> bool:
+    """Whether a name raises `UnboundLocalError`: it is one of a function, which binds it only after that."""
+    function = scope.function.node if scope.function is not None else None
+    if node.id in scope.variables or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    times = sum(name in bound_in((each,)) for each in walk(function))
-    return times == 1 and any(each is node for each in own_nodes(function))  # the body of a class reads what is outside
+    return is_read_unbound(scope.module, function, node) and _is_run(machine) and not machine.project.is_edited
 
 
 def _is_set_from_outside(machine: Machine, name: str) -> bool:
