@@ -17,6 +17,7 @@ ADD = "argparse.ArgumentParser.add_argument"  # whatever the parser is called
 PARSE = "argparse.ArgumentParser.parse_args"
 _PARSERS = frozenset(("argparse.ArgumentParser", "configargparse.ArgParser", "configargparse.ArgumentParser"))
 _GROUPS = frozenset(("add_argument_group", "add_mutually_exclusive_group"))
+_OF_VALUES = frozenset(("choices", "const", "metavar", "nargs", "type"))
 _MAX_PARENTS = 4
 
 
@@ -78,7 +79,7 @@ def _add_option(machine: Machine, parser: Instance, arguments: Arguments, site: 
             return
         name = long[0].lstrip("-").replace("-", "_")
     is_positional = any(not flag.startswith("-") for flag in flags)
-    if _is_there_already(parser, name, flags, site):
+    if _is_there_already(parser, name, flags, site) or _is_refused(machine, parser, arguments):
         raise CallError(site)
     default = None if _is_required(arguments, is_positional) else _default(machine, arguments, site)
     machine.write(parser.attributes, name, Setting(name, default, site))
@@ -97,6 +98,23 @@ def _is_there_already(parser: Instance, name: str, flags: list[str], site: Site)
     ):
         return False
     return any(isinstance(each, ast.Constant) and each.value in flags for each in call.args)
+
+
+def _is_refused(machine: Machine, parser: Instance, arguments: Arguments) -> bool:
+    """Whether Python refuses an option: it has a name without a dash beside another, or takes no value and says which.
+
+    `ValueError` is raised then, or `TypeError`. A notebook goes on with its next cell.
+    """
+    names = [each.value for each in arguments.positional if isinstance(each, Const) and isinstance(each.value, str)]
+    is_known = parser.library_name == "argparse.ArgumentParser" and parser.arguments.exact and arguments.exact
+    if not is_known or len(names) < len(arguments.positional) or "prefix_chars" in parser.arguments.keywords:
+        return False
+    if machine.block is None or machine.main.source.notebook is not None:
+        return False
+    is_mixed = len(names) > 1 and any(not name.startswith("-") for name in names)
+    action = arguments.keywords.get("action")
+    takes_none = isinstance(action, Const) and action.value in ("store_true", "store_false")
+    return is_mixed or (takes_none and not _OF_VALUES.isdisjoint(arguments.keywords))
 
 
 def _is_required(arguments: Arguments, is_positional: bool) -> bool:
