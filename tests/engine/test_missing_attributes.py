@@ -92,6 +92,66 @@ def test_anything_else_may_go_on(tmp_path: Path, use: str, data: str) -> None:
     assert goes_on(tmp_path, use, data)
 
 
+ELSE = "        else:\n            self.act = nn.Tanh()\n        self.size = size"
+UNSET = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, size=4, activation="relu", *, deep=False):
+        super().__init__()
+        self.layer = nn.Linear(size, size)
+        if activation == "ReLU":
+            self.act = nn.ReLU()
+        elif activation in ("ELU", "elu"):
+            self.act = nn.ELU()
+        if deep and not size == 3:
+            self.second = nn.Linear(size, size)
+        self.size = size
+
+    def shape(self):
+        return self.act, self.size
+
+    def depth(self):
+        return self.second
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "Net().shape()",
+        "Net(3, 'selu').shape()",
+        "Net(activation='relu').shape()",
+        "Net(4).depth()",
+        "Net(3, deep=True).depth()",
+    ],
+)
+def test_a_constructor_leaves_it_out(tmp_path: Path, use: str) -> None:
+    assert not goes_on(tmp_path, use, UNSET)
+
+
+@pytest.mark.parametrize(
+    ("use", "data"),
+    [
+        ("Net(3, 'ReLU').shape()", UNSET),
+        ("Net(activation='elu').shape()", UNSET),
+        ("Net(deep=True).depth()", UNSET),
+        ("import sys\n    Net(3, sys.argv[1]).shape()", UNSET),
+        ("Net(**torch.load('options.pt')).shape()", UNSET),
+        ("net = Net()\n    net.act = torch.relu\n    net.shape()", UNSET),
+        ("import sys\n    Net(int(sys.argv[1]), deep=True).depth()", UNSET),
+        ("Net().shape()", UNSET.replace("        self.size = size", ELSE)),
+        ("Net().shape()", UNSET.replace('== "ReLU":', '!= "ReLU":')),
+        ("Net().shape()", UNSET.replace("if activation ==", "activation = activation or 3\n        if activation ==")),
+        ("Net().shape()", UNSET.replace("if activation ==", "if activation.lower() ==")),
+        ("Net().shape()", UNSET + "    def fill(self):\n        self.act = nn.Tanh()\n"),
+        ("Net().size", UNSET),
+    ],
+)
+def test_a_constructor_may_set_it(tmp_path: Path, use: str, data: str) -> None:
+    assert goes_on(tmp_path, use, data)
+
+
 def test_another_file_of_the_program_may_set_it(tmp_path: Path) -> None:
     helper = "def prepare(runner):\n    runner._rounds = 3\n"
     assert goes_on(tmp_path, "import helper\n    Runner(3).train()", RUNNER, helper=helper)

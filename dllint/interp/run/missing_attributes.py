@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.missing_names import is_of_project
+from dllint.interp.run.unset_attributes import stores_left_out
 from dllint.interp.source.bindings import bindings_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
@@ -75,12 +77,12 @@ def has_not(machine: Machine, base: Value, name: str, node: ast.expr) -> bool:
         return False
     if find_member(machine, cls, name) is not None:
         return False
-    key = cls.node, name
+    left_out = stores_left_out(base, name) if isinstance(base, Instance) else frozenset()
+    key = (next(iter(left_out), cls.node), name)
     known = machine.lacking.get(key)
     if known is None:
-        known = machine.lacking[key] = (
-            is_of_project(machine, machine.main) and _is_closed(cls) and not _may_be_given(machine, cls, name)
-        )
+        is_closed = is_of_project(machine, machine.main) and _is_closed(cls)
+        known = machine.lacking[key] = is_closed and not _may_be_given(machine, cls, name, left_out)
     is_module = _MODULE in cls.library_bases
     is_itself = isinstance(node, ast.Name) and node.id == "self"
     return known and (not is_module or is_itself or not _is_wrapped(machine))
@@ -100,8 +102,11 @@ def _is_plain(cls: Class) -> bool:
     return all(isinstance(base, Class) or (isinstance(base, External) and base.name in _ROOTS) for base in cls.bases)
 
 
-def _may_be_given(machine: Machine, cls: Class, name: str) -> bool:
-    """Whether something may give an object of a class an attribute: its classes, or any file of the program."""
+def _may_be_given(machine: Machine, cls: Class, name: str, left_out: AbstractSet[ast.AST]) -> bool:
+    """Whether something may give an object of a class an attribute: its classes, or any file of the program.
+
+    But for what its constructor certainly did not do for this object.
+    """
     if name.startswith("_") and _MODULE in cls.library_bases:
         return True
     if any(name in bindings_of(ancestor.node.body).names for ancestor in cls.lineage):
@@ -114,12 +119,12 @@ def _may_be_given(machine: Machine, cls: Class, name: str) -> bool:
             return True
         if name in module.words:
             with machine.project.reading(module):
-                if _is_set_in(module, name, lineage):
+                if _is_set_in(module, name, lineage, left_out):
                     return True
     return False
 
 
-def _is_set_in(module: SourceModule, name: str, lineage: set[ast.ClassDef]) -> bool:
+def _is_set_in(module: SourceModule, name: str, lineage: set[ast.ClassDef], left_out: AbstractSet[ast.AST]) -> bool:
     """Whether a file sets an attribute of a name, or has the name as a text; what other classes set is their own."""
     if module.parse_error is not None:
         return True
@@ -127,7 +132,7 @@ def _is_set_in(module: SourceModule, name: str, lineage: set[ast.ClassDef]) -> b
     if any(each.value == name for each in nodes.of(ast.Constant)):
         return True
     stored = (each for each in nodes.attributes.get(name, ()) if not isinstance(each.ctx, ast.Load))
-    return any(not _is_of_another_class(Site(module, each), lineage) for each in stored)
+    return any(each not in left_out and not _is_of_another_class(Site(module, each), lineage) for each in stored)
 
 
 def _is_of_another_class(stored: Site, lineage: set[ast.ClassDef]) -> bool:
