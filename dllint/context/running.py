@@ -12,8 +12,7 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import CallRefused, Event, ModelForward, OptimizerStep, OptionMissing, UnpackingRefused
-from dllint.interp.ask.failing_models import failure_in_model
-from dllint.interp.ask.failing_samples import failure_in_samples
+from dllint.interp.ask.failing_samples import failure_in_part
 from dllint.interp.run.failures import Failure, fails_in_training, failure_after, origin_of
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
@@ -30,7 +29,7 @@ from dllint.interp.source.unbound_arms import unbound_after
 from dllint.interp.source.unreached_files import leads_nowhere
 from dllint.interp.source.unread_entries import unread_entry
 from dllint.interp.source.users import is_only_trial, mentions
-from dllint.sites import Guards, Site
+from dllint.sites import Site
 from dllint.structure import walk
 
 _BASES_THAT_CALL_LITTLE = frozenset(
@@ -246,16 +245,10 @@ class Running(Assuming, SwitchedOff):
             place = f"line {found.site.line} of `{found.site.path.rpartition('/')[2]}`"
             yield Assumption("effect", f"{place} is mended, which fails whatever it is given")
         elif found is None and self.program.kind == "module":
-            yield from self._of_parts(site, event.guards if event is not None else ())
-
-    def _of_parts(self, site: Site, under: Guards) -> Iterator[Assumption]:
-        """That a model, or a dataset, is mended that fails as soon as it is asked for anything."""
-        failure, what = failure_in_model(self._machine, self.events, under), "the model"
-        if failure is None:
-            failure, what = failure_in_samples(self._machine, self.program.body, under), "the dataset"
-        if failure is not None and failure.line != site.line:
-            place = f"line {failure.line} of `{failure.path.rpartition('/')[2]}`"
-            yield Assumption("effect", f"{place} is mended, where {what} fails whatever it is given")
+            part = failure_in_part(self._machine, self.program.body, event.guards if event is not None else ())
+            if part is not None and part[0].line != site.line:
+                place = f"line {part[0].line} of `{part[0].path.rpartition('/')[2]}`"
+                yield Assumption("effect", f"{place} is mended, where {part[1]} fails whatever it is given")
 
     def _of_arm(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That a name is bound which only the other arm of a branch binds, and which is read after both of them.

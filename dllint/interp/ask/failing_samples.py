@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dllint.events import OptimizerStep
 from dllint.interp.ask.attempts import attempt
 from dllint.interp.ask.data_shapes import loader_of
+from dllint.interp.ask.failing_models import failure_in_model
 from dllint.interp.ask.pipelines import inner_datasets
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.failures import failure_of, origin_of, ways_out
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 
 _MOST_DATASETS = 4
 _MOST_WRAPPERS = 3
+
+
+def failure_in_part(machine: Machine, body: Block, under: Guards) -> tuple[Site, str] | None:
+    """Where a model or a dataset of a program fails whatever it is given, before anything is learned, and which it is.
+
+    Args:
+        machine: the interpreter.
+        body: the program.
+        under: the conditions that hold.
+    """
+    failure, what = failure_in_model(machine, walk(body), under), "the model"
+    if failure is None:
+        failure, what = failure_in_samples(machine, body, under), "the dataset"
+    return (failure, what) if failure is not None else None
 
 
 def failure_in_samples(machine: Machine, body: Block, under: Guards) -> Site | None:
