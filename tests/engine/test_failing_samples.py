@@ -56,6 +56,7 @@ FAILS = "label = (label - 0.5) * 2"
 
 def assumed(folder: Path, script: str, read: str) -> list[str]:
     """What a claim about the first option assumes."""
+    (folder / "README.md").write_text("# Models\n")
     context = run(folder, script.replace("{read}", read)).context
     module = context.program.module
     return [each.text for each in context.runs(Site(module, module.tree.body[6]), None)]

@@ -25,6 +25,7 @@ main({given})
 
 def is_reached(folder: Path, body: str, parameters: str = "", given: str = "") -> bool:
     text = SCRIPT.replace("{parameters}", parameters).replace("{given}", given).replace("{body}", body)
+    (folder / "README.md").write_text("# Models\n")
     return bool(run(folder, text).all_of(CallRefused))
 
 
@@ -95,6 +96,11 @@ def test_it_may_be_bound_by_then(tmp_path: Path, body: str) -> None:
     assert is_reached(tmp_path, body, "path", "3")
 
 
+def test_a_file_alone_is_a_piece(tmp_path: Path) -> None:
+    assert run(tmp_path, SCRIPT.format(parameters="", body="state += 1", given="")).all_of(CallRefused)
+
+
 def test_a_text_that_is_being_edited_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
     text = SCRIPT.format(parameters="", body="state += 1", given="")
     assert run_file(tmp_path / "main.py", text).all_of(CallRefused)

@@ -82,11 +82,18 @@ def is_of_another_script(machine: Machine, node: ast.Name, scope: Scope) -> bool
 
 
 def is_read_too_early(machine: Machine, node: ast.Name, scope: Scope) -> bool:
-    """Whether a name raises `UnboundLocalError`: it is one of a function, which binds it only after that."""
+    """Whether a name raises `UnboundLocalError`: it is one of a function, which binds it only after that.
+
+    Of a function that stands alone in a file it may be left out where it begins: that is a piece, too.
+    """
     function = scope.function.node if scope.function is not None else None
     if node.id in scope.variables or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    return is_read_unbound(scope.module, function, node) and _is_run(machine) and not machine.project.is_edited
+    if not is_read_unbound(scope.module, function, node) or not _is_run(machine):
+        return False
+    main, project = machine.main, machine.project
+    is_called = main.calls_its_own and project.is_whole_around(main) and not project.is_edited
+    return is_called or is_of_project(machine, main)
 
 
 def _is_set_from_outside(machine: Machine, name: str) -> bool:
