@@ -53,6 +53,15 @@ def test_it_may_be_given_after_all(tmp_path: Path, star: str, nets: str) -> None
     assert goes_on(tmp_path, script, nets=nets, other="label = 3\n")
 
 
+def test_another_file_of_the_name_may_be_meant(tmp_path: Path) -> None:
+    plot = "def plot(label):\n    return label\n"
+    script = f"from nets import *\nimport other\n{plot}for each in range(3):\n    print(label)\n"
+    assert not goes_on(tmp_path, script, nets=NETS, other="")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "nets.py").write_text("label = 3\n")
+    assert goes_on(tmp_path, script, nets=NETS, other="")
+
+
 LONG = "import torch\n" + "".join(f"value{n} = {n}\n" for n in range(20))
 
 

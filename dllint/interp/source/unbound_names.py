@@ -12,7 +12,7 @@ from dllint.interp.source.missing_names import has_only_what_is_written, is_clos
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.stars import may_give
 from dllint.interp.source.trees import evaluated, walk
-from dllint.interp.source.trials import is_plain_main_guard
+from dllint.interp.source.trials import has_main_guard, is_plain_main_guard
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -69,9 +69,17 @@ def _may_be_given(project: Project, module: SourceModule, name: str, depth: int 
                 return True
         else:
             with project.glancing_at(other):
-                if other.is_package or may_have(project, other, name, depth + 1):
+                if not _is_the_one(project, module, other, level) or may_have(project, other, name, depth + 1):
                     return True
     return False
+
+
+def _is_the_one(project: Project, importer: SourceModule, module: SourceModule, level: int) -> bool:
+    """Whether a star import is of this very file: it lies beside the script, or no other file is called so."""
+    if module.is_package:
+        return False
+    is_beside = module.folder == importer.folder and has_main_guard(importer)
+    return bool(level) or is_beside or sum(each.name == module.file.name for each in project.files) == 1
 
 
 def is_of_script_alone(project: Project, module: SourceModule, name: str, node: ast.AST) -> bool:
