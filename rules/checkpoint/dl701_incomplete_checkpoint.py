@@ -32,10 +32,10 @@ long. SGD without momentum has no memory, and the difference is 0.
 ## Not reported
 Weights that are saved for use rather than for resuming (nothing loads them before training goes on), programs that
 save the optimizer anywhere else (in another file, as a whole object, by `accelerator.save_state`), optimizers without
-memory, and loops that a framework runs; a phase that is over, such as a pretraining, where what goes on from it has an
-optimizer of its own. Where a help text or a message of the script says that the optimizer starts again, it is a
-question. A dict of a model's state and an epoch that nothing is seen to resume from is reported only when the rule is
-selected by name.
+memory, or made anew in each epoch, and loops that a framework runs; a phase that is over, such as a pretraining, where
+what goes on from it has an optimizer of its own. Where a help text or a message of the script says that the optimizer
+starts again, it is a question. A dict of a model's state and an epoch that nothing is seen to resume from is reported
+only when the rule is selected by name.
 
 ## Fix (unsafe)
 Adds the optimizer's state to the dict, where both are named in one place. Unsafe because what loads the checkpoint has
@@ -194,10 +194,19 @@ class IncompleteCheckpoint(Rule):
 
 
 def _optimizers(ctx: Context) -> list[Value]:
-    """The optimizers of the program that have a memory."""
+    """The optimizers of the program that have a memory, which outlives an epoch."""
     stepped = ctx.stepped_optimizers()
     created = [event for event in ctx.all_of(OptimizerCreated) if not ctx.is_managed(event)]
-    return [each for each in stepped or [event.optimizer for event in created] if not _is_memoryless(each, ctx)]
+    brief = [event.optimizer for event in created if _is_made_in_each_epoch(event, ctx)]
+    known = stepped or [event.optimizer for event in created]
+    return [each for each in known if not _is_memoryless(each, ctx) and not any(each is other for other in brief)]
+
+
+def _is_made_in_each_epoch(event: OptimizerCreated, ctx: Context) -> bool:
+    """Whether an optimizer is made anew in the loop over the epochs, or further in."""
+    loops = ctx.loops_around(event)[:1]
+    steps = (step for step in ctx.steps() if ctx.is_same(step.optimizer, event.optimizer))
+    return any(loop in ctx.loops_around(step)[:2] for step in steps for loop in loops)
 
 
 def _is_memoryless(optimizer: Value, ctx: Context) -> bool:

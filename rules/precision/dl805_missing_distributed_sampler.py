@@ -26,8 +26,8 @@ epoch are those of a single process, to the last bit.
 
 ## Not reported
 Loaders with any sampler, be it in one arm of a condition only; datasets that are iterated over, or that know the rank;
-loaders that are only evaluated on; loops that a framework runs, and loaders that go through `prepare`; a group of one
-process (`world_size=1`).
+loaders that are only evaluated on; datasets that draw at random, whatever index they are asked for; loops that a
+framework runs, and loaders that go through `prepare`; a group of one process (`world_size=1`).
 
 ## Fix (unsafe)
 Gives the loader a `DistributedSampler`, which also shuffles. Unsafe because each rank then sees other samples, as it
@@ -93,6 +93,21 @@ def is_shared_out(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> 
     return ctx.speaks_of("rank", *names, *_lines_without_sizes(event.site, ctx))
 
 
+def draws_for_itself(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> bool:
+    """the dataset takes no notice of the index that a sampler would give it: it draws at random"""
+    datasets = ctx.data.datasets(event.dataset)
+    return bool(datasets) and all(isinstance(each.cls, Class) and _ignores_index(each.cls) for each in datasets)
+
+
+def _ignores_index(dataset: Class) -> bool:
+    """Whether the `__getitem__` that a class defines never reads what it is asked for."""
+    methods = [each for each in dataset.node.body if isinstance(each, ast.FunctionDef) and each.name == "__getitem__"]
+    if not methods or len(methods[0].args.args) != 2:
+        return False
+    index = methods[0].args.args[1].arg
+    return not any(isinstance(each, ast.Name) and each.id == index for each in ast.walk(methods[0]))
+
+
 def is_prepared_by_a_library(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> bool:
     """a library gets the loader, and may give each rank its share"""
     return ctx.is_prepared(event.loader) or ctx.imports("accelerate", "lightning", "pytorch_lightning", "ignite")
@@ -122,7 +137,7 @@ class MissingDistributedSampler(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)
-    excuses = (is_sampled, is_shared_out, is_prepared_by_a_library, is_one_process)
+    excuses = (is_sampled, is_shared_out, is_prepared_by_a_library, is_one_process, draws_for_itself)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         wrappings = [

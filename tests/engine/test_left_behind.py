@@ -104,6 +104,20 @@ def test_what_may_be_imported_by_any_name_is_told_somewhere(importer: str, user:
     assert [each.kind for each in finding.assumptions if each.kind != "version"] == expected
 
 
+@pytest.mark.parametrize(
+    ("first", "is_question"),
+    [
+        ("# Not used", True),
+        ("# (not used)", True),
+        ("# This script is no longer used.", True),
+        ("# A label that is not used is 0", False),
+        ("#!/usr/bin/env python", False),
+    ],
+)
+def test_what_the_first_comment_says(first: str, is_question: bool) -> None:
+    assert bool(effects({"run.py": f"{first}\n{OLD}"})) is is_question
+
+
 def test_what_is_kept_from_earlier_uses_nothing() -> None:
     user = f"from main import scale\n{FITS}\nprint(scale(2))\n"
     files = {"README.md": "", "run.py": f"from main import other\n{FITS}"}

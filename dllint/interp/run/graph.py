@@ -157,8 +157,8 @@ def held_by(value: Value) -> Iterator[Value]:
         if not is_tensor_operation(value):
             yield from value.inputs
     elif isinstance(value, Instance):
-        yield from value.arguments.all()
-        yield from value.attributes.values()
+        yield from value.arguments.all()  # a deep copy does not hold what it was made from
+        yield from (held for name, held in value.attributes.items() if name != "<copy-of>")
     elif isinstance(value, BoundMethod):
         yield value.receiver
         yield value.function

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
 
 _OUT_OF_DATE = re.compile(
-    r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b", re.IGNORECASE
+    r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b|^\W*not used\W*$", re.IGNORECASE
 )
 _REMOTE = re.compile(r"\w[\w.-]*@\w[\w.-]*")  # `scp` makes it where the colon of an address is forgotten
 _FROM_SCRATCH = re.compile(r"from[ _-]?scratch", re.IGNORECASE)
@@ -45,7 +45,8 @@ def is_set_aside(module: SourceModule) -> bool:
     *before, last = module.file.stem.split("_")
     if _says_so(module.file.stem) and speaks_of("set-aside", last) and (bool(before) or last.lower() != "old"):
         return True
-    return _OUT_OF_DATE.search(ast.get_docstring(module.tree) or "") is not None
+    said = ast.get_docstring(module.tree) or module.comments.get(1, "")
+    return _OUT_OF_DATE.search(said) is not None
 
 
 def _says_so(name: str) -> bool:
