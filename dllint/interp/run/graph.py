@@ -154,10 +154,10 @@ def objects_under(machine: Machine, value: Value) -> list[tuple[Guards, Value]]:
 def held_by(value: Value) -> Iterator[Value]:
     """What an object holds, and what a function closes over. A tensor does not hold the model that computed it."""
     if isinstance(value, Symbol):
-        if not is_tensor_operation(value):
-            yield from value.inputs
+        if not is_tensor_operation(value) and value.name != "copy.deepcopy":
+            yield from value.inputs  # a deep copy does not hold what it was made from
     elif isinstance(value, Instance):
-        yield from value.arguments.all()  # a deep copy does not hold what it was made from
+        yield from value.arguments.all()
         yield from (held for name, held in value.attributes.items() if name != "<copy-of>")
     elif isinstance(value, BoundMethod):
         yield value.receiver
