@@ -41,6 +41,7 @@ from dllint.api import (
     Contraction,
     Edits,
     Finding,
+    Instance,
     LibraryCall,
     ModelForward,
     Rule,
@@ -127,6 +128,7 @@ class SoftmaxOverWrongAxis(Rule):
                 effect="all weights are equal, and no gradient reaches what the scores come from",
                 help="normalize over the axis of what is weighted, or use a sigmoid for a single score",
                 assuming=(*ctx.assumed_use(softmax, "the result"), *ctx.made_up_of(scores)),
+                trace=_layer(event),
             )
         elif axis == 0 and shape.is_batch and shape.rank != 1 and _is_score_of_classes(shape.axis(-1)):
             yield ctx.finding(
@@ -136,7 +138,14 @@ class SoftmaxOverWrongAxis(Rule):
                 effect="the scores of a sample depend on the others in its batch, and those of one alone are 1",
                 help="normalize over the classes: `dim=-1`",
                 assuming=(*ctx.assumed_use(softmax, "the result"), *ctx.made_up_of(scores)),
+                trace=_layer(event),
             )
+
+
+def _layer(event: LibraryCall | ModelForward) -> list[tuple[Site, str]]:
+    """Where the layer is made that is called: all that it does is one finding."""
+    made = event.model.site if isinstance(event, ModelForward) and isinstance(event.model, Instance) else None
+    return [(made, "the softmax is made here"), (event.site, "and applied here")] if made is not None else []
 
 
 def _is_score_of_classes(size: Size | None) -> bool:
