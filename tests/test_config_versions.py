@@ -269,6 +269,9 @@ class TestVersions:
         assert torch() == "2.6.0"
         self.write(project, poetry_lock='[[package]]\nname = "torch"\nversion = "2.5.1"\ndescription = ""\n')
         assert torch() == "2.5.1"
+        sorted_keys = '[[package]]\nname = "torch"\noptional = false\npython-versions = ">=3.9"\nversion = "2.4.9"\n'
+        self.write(project, poetry_lock=f'[[package]]\nname = "other"\n\n[extras]\nversion = "1.0"\n\n{sorted_keys}')
+        assert torch() == "2.4.9"
         self.write(project, uv_lock='[[package]]\nname = "torch"\nversion = "2.4.1+cu121"\nsource = { }\n')
         assert torch() == "2.4.1"
         self.write(project, requirements__dev_txt="torch>=2.3\n")

@@ -48,7 +48,9 @@ PACKAGES = frozenset((
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;#)]*)")
 _LOWER_BOUND = re.compile(r"(?:===?|>=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)")
-_LOCKED = re.compile(r'^name = "([^"\n]+)"\nversion = "(\d+(?:\.\d+)*)', re.MULTILINE)
+_LOCKED = re.compile(  # early releases of poetry sort the keys, so that others stand between
+    r'^name = "([^"\n]+)"\n(?:(?![\[\n]|name)[^\n]*\n)*?version = "(\d+(?:\.\d+)*)', re.MULTILINE
+)
 _UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 _DEPENDENCIES = re.compile(r"^(?:dependencies|[ ]*python_packages):\s*$", re.MULTILINE)  # of conda, and of Cog
 _CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)

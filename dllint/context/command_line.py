@@ -24,6 +24,7 @@ from dllint.values import Const
 _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
+_KEEPING = frozenset(("save", "dump", "dumps", "save_checkpoint", "save_model"))
 _BY_TEXT = frozenset(("vars", "__dict__", "_get_kwargs", "getattr", "attrgetter", "asdict"))
 _MAX_CALLS = 3  # from the parser to what reads the options
 _MOST_FILES = 1000  # of a script, and of those that import it: more are a library, all of which may get the options
@@ -57,6 +58,7 @@ class CommandLine(Sources):
                 read is None
                 or self._is_read_without_prefix(read, name)
                 or any(names.have(name) and not self._reads_as_a_script(module, name) for module, names in read.items())
+                or self._is_read_from_file(name, where)
             )
         sharing = self._sharing(where)
         read = self._read_anywhere if sharing is not None else None
@@ -68,6 +70,17 @@ class CommandLine(Sources):
                 for module, names in read.items()
             )
         )
+
+    def _is_read_from_file(self, name: str, where: Module) -> bool:
+        """Whether all options go into a checkpoint, and a file that loads one reads an option of this name."""
+        names = {*USUAL_NAMES, *namespaces(where.tree)}
+        saved = (call for call in nodes_of(where.tree).of(ast.Call) if last_of(call.func) in _KEEPING)
+        given = (value for call in saved for value in (*call.args, *(each.value for each in call.keywords)))
+        entries = (value for table in nodes_of(where.tree).of(ast.Dict) for value in table.values)
+        if not any(last_of(each) in names for each in (*given, *entries)):
+            return False
+        reading = self._machine.project.mentioning(re.compile(rf"\.{re.escape(name)}\b"), _LOADING)
+        return any(each is not where and not _adds(each, name) for each in reading)
 
     def _is_read_without_prefix(self, read: Mapping[SourceModule, Names], name: str) -> bool:
         """Whether files that take a prefix off the names of all options have that of an option, and know the rest."""
@@ -281,9 +294,13 @@ def _runs_what_is_named(module: SourceModule) -> bool:
 
 def _has_its_own(module: SourceModule, name: str) -> bool:
     """Whether a file adds an option of some name itself, and reads no settings that others may have written."""
+    return _adds(module, name) and not module.contains(_LOADING)
+
+
+def _adds(module: SourceModule, name: str) -> bool:
+    """Whether a file adds an option of some name."""
     given = (each for call in module.calls.get("add_argument", ()) for each in call.args)
-    added = {str(each.value).lstrip("-").replace("-", "_") for each in given if isinstance(each, ast.Constant)}
-    return name in added and not module.contains(_LOADING)
+    return name in {str(each.value).lstrip("-").replace("-", "_") for each in given if isinstance(each, ast.Constant)}
 
 
 def _takers(module: SourceModule) -> frozenset[str]:
