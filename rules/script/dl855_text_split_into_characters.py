@@ -34,7 +34,8 @@ stays as it was.
 
 ## On real code
 1,262 public repositories, of which 33 have such an option: 26 findings in 19 of them, three of them questions. In all
-of them the default has numbers or words, and whatever is given comes as single characters.
+of them the default has numbers or words, and whatever is given comes as single characters. In 368 others, read by
+people who had seen none of it, 6 findings, all true.
 """
 
 from __future__ import annotations
