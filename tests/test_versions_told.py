@@ -90,6 +90,18 @@ def test_an_early_scipy_needs_an_early_python(tmp_path: Path) -> None:
     assert not found(tmp_path, "DL842", README_md="scipy 1.2.1\n")
 
 
+def test_what_a_script_asserts_tells_what_it_runs_with(tmp_path: Path) -> None:
+    asserted = (
+        ('datasets.__version__ == "1.5.0"', False),
+        ('datasets.__version__ == "1.5.0" or True', True),
+        ('datasets.__version__ >= "1.5.0"', True),
+        ("datasets.__version__ == 3", True),
+    )
+    for test, is_found in asserted:
+        script = f"import datasets\nassert {test}  # version check\n{LOADS}"
+        assert bool(found(tmp_path, "DL842", train_py=script)) is is_found
+
+
 def test_the_text_at_the_top_of_a_script_tells_what_it_runs_with(tmp_path: Path) -> None:
     texts = (("pip install datasets==1.5.0", False), ("Needs no datasets 1.5.", True), ("Computes a score.", True))
     for told, is_found in texts:

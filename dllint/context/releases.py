@@ -20,6 +20,7 @@ from dllint.interp.source.gone_names import PUTS_NAMES, Need, is_of_project
 from dllint.interp.source.imported import dotted_uses, plain_imports, prefixes
 from dllint.interp.source.library_names import Gone, gone
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_scope, is_never_reached
 from dllint.interp.source.starting import needed_of_libraries
 from dllint.interp.source.trials import has_main_guard
@@ -219,7 +220,8 @@ class Releases(Sources):
         notebook = self.program.module.source.notebook
         if notebook is not None:
             return {**self.limits, **limits_by(told_by_notebook(notebook.raw))}
-        return {**self.limits, **limits_by(installed_by(ast.get_docstring(self.program.module.tree) or ""))}
+        tree = self.program.module.tree
+        return {**self.limits, **limits_by((*installed_by(ast.get_docstring(tree) or ""), *_asserted_in(tree)))}
 
     @cached_property
     def _limits_around(self) -> Mapping[str, str]:
@@ -317,3 +319,18 @@ class Releases(Sources):
     def _is_started(self, module: SourceModule) -> bool:
         """Whether a file may be run by itself, or by a notebook."""
         return module.is_script or has_main_guard(module) or any(self._machine.project.notebooks_with(module.file.stem))
+
+
+def _asserted_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The versions without which a file does not go on: ``assert timm.__version__ == "0.3.2"``, with how they bind."""
+    for test in (each.test for each in nodes_of(tree).of(ast.Assert)):
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+            asked, version = test.left, test.comparators[0]
+            if (
+                not isinstance(asked, ast.Attribute)
+                or asked.attr != "__version__"
+                or not isinstance(version, ast.Constant)
+            ):
+                continue
+            if isinstance(asked.value, ast.Name) and isinstance(version.value, str):
+                yield asked.value.id, f"=={version.value}"

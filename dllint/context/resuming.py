@@ -27,6 +27,7 @@ _STARTS_AGAIN = re.compile(
     r"|\b(?:fresh|cold)\W+optimi[sz]er\b"
     r"|\boptimi[sz]er\b[^.\n]{0,40}\b(?:not (?:restored|loaded|saved|resumed)|starts? (?:fresh|cold|again|over|anew)"
     r"|from scratch|is reset|re-?initiali[sz]ed)\b"
+    r"|\bweights only\b|\bfresh\W[^.\n]{0,20}\boptimi[sz]ers?\b"
 )
 _READING_SETTINGS = frozenset(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads", "toml.load"))
 

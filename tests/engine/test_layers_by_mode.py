@@ -95,11 +95,14 @@ def tier(
         ("self.norm = nn.LayerNorm(8) if options.norm is None else nn.GroupNorm(2, 8)", False),
         ("self.norm = nn.BatchNorm1d(8) if options.sure else nn.Identity()", True),
         ("self.bert = transformers.BertModel(transformers.BertConfig())", True),
+        ("self.vit = timm.create_model('vit_base_patch16_224', pretrained=True, num_classes=2)", False),
+        ("self.vit = timm.create_model('vit_base_patch16_224', drop_path_rate=0.1)", True),
+        ("self.swin = timm.create_model('swin_tiny_patch4_window7_224')", True),
     ],
 )
 def test_layers_that_depend_on_the_mode(layer: str, sure: bool) -> None:
-    assert tier(layer, before="import transformers") in (("certain", "likely") if sure else ("",))
-    assert tier(layer, other="pass", before="import transformers") == ""  # which makes it, and does not use it
+    assert tier(layer, before="import timm, transformers") in (("certain", "likely") if sure else ("",))
+    assert tier(layer, other="pass", before="import timm, transformers") == ""  # which makes it, and does not use it
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
+_PLAIN = ("vit_tiny_", "vit_small_", "vit_base_", "vit_large_", "vit_huge_", "deit_")  # of timm
 _CONTAINERS = frozenset(
     ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel",
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
@@ -162,9 +163,22 @@ def _of_instance(search: _Search, value: Instance) -> Sensitivity:
         appended = value.attributes.get("<items>")
         parts = [*value.arguments.all(), *([appended] if appended is not None else [])]
         return _highest(_answer(search, part) for part in parts)
+    if name == "timm.create_model" and _has_no_rates(value):
+        return Sensitivity.NONE
     if not isinstance(value.cls, Class):
         return Sensitivity.KNOWN if name.startswith(facts.mode_sensitive_prefixes) else Sensitivity.UNKNOWN
     return _of_project_module(search, value, value.cls)
+
+
+def _has_no_rates(value: Instance) -> bool:
+    """Whether a model of timm is a plain vision transformer, whose rates of dropout are all zero unless it is told.
+
+    https://huggingface.co/docs/timm/reference/models, ``timm.models.vision_transformer``
+    """
+    told = value.arguments.get(0, "model_name")
+    name = told.value if isinstance(told, Const) else None
+    is_plain = isinstance(name, str) and name.startswith(_PLAIN) and "_patch" in name
+    return is_plain and value.arguments.exact and not any("drop" in key for key in value.arguments.keywords)
 
 
 def _if(condition: bool) -> Sensitivity:
