@@ -72,6 +72,11 @@ class OptionEffects(CommandLine, Running):
             and not self.has_effect(name, event.site.module)
         )
 
+    def is_read_nowhere(self, event: LibraryCall) -> bool:
+        """Whether nothing comes of an option, or no file of the project has its name as an attribute or a text."""
+        name = self.option_name(event)
+        return self.is_idle_option(event) or not self.project_mentions(rf"\.{name}\b|['\"]{name}['\"]")
+
     def is_option_overwritten(self, event: LibraryCall) -> bool:
         """Whether code of the file gives an option a value of its own after the parsing: `opt.train = self.train`."""
         name = self.option_name(event)

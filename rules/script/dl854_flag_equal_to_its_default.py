@@ -88,8 +88,7 @@ def is_kept_for_old_commands(event: LibraryCall, ctx: Context) -> bool:
 
 def is_read_by_nobody(event: LibraryCall, ctx: Context) -> bool:
     """nothing that shares the parser does anything with it: it has no effect in any case (DL846)"""
-    name = ctx.option_name(event)
-    return ctx.is_idle_option(event) or not ctx.project_mentions(rf"\.{name}\b|['\"]{name}['\"]")
+    return ctx.is_read_nowhere(event)
 
 
 class FlagEqualToItsDefault(Rule):
