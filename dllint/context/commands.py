@@ -42,7 +42,7 @@ class Commands(Sources):
         if any("argv" in each.words for each in project.closure(module)):
             return []
         return [
-            RefusedCommand(f"{os.path.relpath(command.file, project.root)}:{command.line}", missing, flags)
+            RefusedCommand(f"{command.file.relative_to(project.root).as_posix()}:{command.line}", missing, flags)
             for command in named
             if (missing := tuple(each for each in command.options if not _is_known(each, flags)))
             and not _may_be_foreign(command, missing)
