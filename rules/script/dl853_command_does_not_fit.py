@@ -61,7 +61,9 @@ class CommandDoesNotFit(Rule):
         first, *more = sorted(refused, key=lambda each: len(each.flags))
         flags = " and ".join(f"`{each}`" for each in first.flags[:2])
         flags += f" (and {len(first.flags) - 2} more)" if len(first.flags) > 2 else ""
-        others = f", and {len(more)} more {'does' if len(more) == 1 else 'do'} not fit" if more else ""
+        others = (
+            "" if not more else f", nor do {len(more)} more commands fit" if len(more) > 1 else ", nor does one more"
+        )
         yield ctx.finding(
             self,
             event,
