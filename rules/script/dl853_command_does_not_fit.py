@@ -61,16 +61,14 @@ class CommandDoesNotFit(Rule):
         first, *more = sorted(refused, key=lambda each: len(each.flags))
         flags = " and ".join(f"`{each}`" for each in first.flags[:2])
         flags += f" (and {len(first.flags) - 2} more)" if len(first.flags) > 2 else ""
-        others = (
-            "" if not more else f", nor do {len(more)} more commands fit" if len(more) > 1 else ", nor does one more"
-        )
+        others = f", and those of {len(more)} more that do not fit" if more else ""
         yield ctx.finding(
             self,
             event,
-            f"`{first.place}` gives {flags}, which this parser does not have{others}",
+            f"`{first.place}` gives {flags}, which this parser does not have",
             effect="`argparse` ends the command with an error, before anything is trained",
             help=_help(first),
-            trace=[*ctx.calls_to(event), (event.site, f"the options of `{first.place}` are read here")],
+            trace=[*ctx.calls_to(event), (event.site, f"the options of `{first.place}` are read here{others}")],
         )
 
 
