@@ -89,7 +89,7 @@ def is_read_too_early(machine: Machine, node: ast.Name, scope: Scope) -> bool:
     function = scope.function.node if scope.function is not None else None
     if node.id in scope.variables or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    if not is_read_unbound(scope.module, function, node) or not _is_run(machine):
+    if not _is_run(machine) or not is_read_unbound(scope.module, function, node):
         return False
     main, project = machine.main, machine.project
     is_called = main.calls_its_own and project.is_whole_around(main) and not project.is_edited

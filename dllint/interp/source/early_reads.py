@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,11 @@ def is_read_unbound(module: SourceModule, function: Function, node: ast.Name) ->
         function: the innermost function around the name.
         node: the name, which a statement of the function reads.
     """
+    bound: dict[ast.AST, Set[str]] = module.derived.setdefault(bound_in, {})
+    if function not in bound:
+        bound[function] = bound_in(nodes_of(function).all)
+    if node.id not in bound[function]:  # the cheap look: most such names are of the file
+        return False
     known: dict[ast.AST, _Locals] = module.derived.setdefault(is_read_unbound, {})
     if function not in known:
         known[function] = _locals_of(function)
