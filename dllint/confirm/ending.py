@@ -17,6 +17,11 @@ _ADVICE = (
         ("MASTER_ADDR", "LOCAL_RANK", "'RANK'", "WORLD_SIZE"),
         'start it with its launcher: --run "torchrun ... train.py"',
     ),
+    (
+        ("device-side assert",),
+        "run it with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see where: an index is out of range, such as a label "
+        "or a token",
+    ),
     (("CUDA", "cuda", "NVIDIA", "nccl", "NCCL"), "pass what makes it use the CPU, or run it where its devices are"),
     (("ConnectionError", "HTTPError", "URLError", "Max retries", "offline"), "download its data and weights before"),
     (("FileNotFoundError", "No such file", "NotADirectoryError"), "run it where its data is, or pass a path to some"),
@@ -34,7 +39,8 @@ _MISSING = {
 
 def has_failed(outcome: Outcome) -> bool:
     """Whether a command failed by itself: neither dllint nor the user ended it."""
-    if not outcome.exit_code or outcome.exit_code in _INTERRUPTED:
+    is_interrupted = any(record.error.startswith("KeyboardInterrupt") for record in outcome.records)
+    if not outcome.exit_code or outcome.exit_code in _INTERRUPTED or is_interrupted:
         return False
     raised = any(record.stop == "exception" for record in outcome.records)
     return raised or not any(record.stop in _BY_BUDGET for record in outcome.records)

@@ -89,6 +89,19 @@ def test_good_scripts_raise_no_alarm(script: str, outcomes: dict[str, Outcome]) 
     assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"] == []
 
 
+@pytest.mark.xdist_group("loops_bad")
+def test_calls_that_torch_hands_on_are_told_once(outcomes: dict[str, Outcome]) -> None:
+    """A default device is a mode, which torch hands each call of its functions to, and which makes it again."""
+    script = SCRIPTS / "loops_bad.py"
+    (record,) = outcome_of("loops_bad", outcomes).records
+    (moved,) = observed(SCRIPTS / "on_device.py", "cpu", str(script)).records
+    counted = [
+        {(item.rule, item.stacks[0][0].line, item.verdict, item.events) for item in each.judgements if item.stacks}
+        for each in (record, moved)
+    ]
+    assert counted[0] == counted[1]
+
+
 @pytest.mark.xdist_group("missed_bad")
 def test_biases_that_no_optimizer_holds(outcomes: dict[str, Outcome]) -> None:
     (record,) = outcome_of("missed_bad", outcomes).records

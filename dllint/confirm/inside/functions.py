@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from dllint.confirm.inside.devices import fails_later, is_device_lost
 from dllint.confirm.inside.patching import observe, replace
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
@@ -32,11 +33,16 @@ def _observe_distributions(run: Run) -> None:
 
 
 def _observe_embeddings(run: Run) -> None:
-    def refused(_: Exception, input: Any, weight: Any, *__: Any, **___: Any) -> None:
-        if isinstance(input, Tensor) and isinstance(weight, Tensor):
+    def refused(error: Exception | None, input: Any, weight: Any, *__: Any, **___: Any) -> None:
+        if isinstance(input, Tensor) and isinstance(weight, Tensor) and not is_device_lost(error):
             run.tell("lookup_refused", input, weight, stack())
 
-    observe(run, functional, "embedding", failed=refused)
+    def given(input: Any, weight: Any, *__: Any, **___: Any) -> None:
+        is_asked = isinstance(input, Tensor) and fails_later(input) and input.numel() and not run.rests.are_on
+        if is_asked and bool(((input < 0) | (input >= weight.shape[0])).any()):
+            refused(None, input, weight)
+
+    observe(run, functional, "embedding", before=given, failed=refused)
 
 
 def _observe_loading(run: Run) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch.nn.functional as functional
 from torch import Tensor
 
+from dllint.confirm.inside.devices import fails_later, is_device_lost
 from dllint.confirm.inside.patching import observe
 from dllint.confirm.inside.places import here, stack_of
 from dllint.confirm.inside.run import Run
@@ -30,16 +31,20 @@ _LOSSES = (
 )
 
 
+_OF_CLASSES = ("cross_entropy", "nll_loss")  # whose targets are looked up
+
+
 def observe_all(run: Run) -> None:
     """Observe the loss functions of ``torch.nn.functional``."""
     for name in _LOSSES:
         if hasattr(functional, name):
-            computed, refused = _tellers(run, name, inspect.signature(getattr(functional, name)))
-            observe(run, functional, name, after=computed, failed=refused, told="sampled")
+            given, computed, refused = _tellers(run, name, inspect.signature(getattr(functional, name)))
+            before = given if name in _OF_CLASSES else None
+            observe(run, functional, name, before=before, after=computed, failed=refused, told="sampled")
 
 
-def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callable[..., None], Callable[..., None]]:
-    """What tells of a loss that has been computed, and of one that could not be."""
+def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callable[..., None], ...]:
+    """What tells of a loss that will fail later, of one that has been computed, and of one that could not be."""
     names = list(signature.parameters)
     defaults = {key: item.default for key, item in signature.parameters.items()}
 
@@ -51,9 +56,18 @@ def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callabl
             run.see(f"loss {name}", stack_of(call))
             run.emit(call)
 
-    def refused(error: Exception, *arguments: Any, **named: Any) -> None:
+    def refused(error: Exception | None, *arguments: Any, **named: Any) -> None:
         values = {**dict(zip(names, arguments, strict=False)), **named}
-        if isinstance(values.get("input"), Tensor) and isinstance(values.get("target"), Tensor):
-            run.tell("loss_refused", name, values["input"], values["target"], stack())
+        scores, target = values.get("input"), values.get("target")
+        if isinstance(scores, Tensor) and isinstance(target, Tensor) and not is_device_lost(error):
+            run.tell("loss_refused", name, scores, target, stack())
 
-    return computed, refused
+    def given(*arguments: Any, **named: Any) -> None:
+        values = {**defaults, **dict(zip(names, arguments, strict=False)), **named}
+        scores, target = values["input"], values["target"]
+        if isinstance(target, Tensor) and fails_later(target) and target.numel() and not target.is_floating_point():
+            classes = scores.shape[min(1, scores.dim() - 1)]
+            if bool(((target >= classes) & (target != values["ignore_index"])).any()):
+                refused(None, *arguments, **named)
+
+    return given, computed, refused

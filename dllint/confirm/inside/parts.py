@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from dllint.confirm.inside.devices import local
+
 _MOST = 20  # items of a container, or attributes of an object
 
 
@@ -42,8 +44,8 @@ def has_optimizer(value: Any) -> bool:
 
 
 def some(tensor: Tensor, most: int) -> Tensor:
-    """Some elements from all over a tensor."""
-    flat = tensor.detach().reshape(-1)
+    """Some elements from all over a tensor, of those that this rank has."""
+    flat = local(tensor.detach()).reshape(-1)
     return flat[:: max(1, flat.numel() // most)][:most]
 
 

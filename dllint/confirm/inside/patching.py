@@ -13,6 +13,9 @@ from dllint.confirm.inside.stacks import stack
 
 Observer = Callable[..., Any]
 
+_HANDED_ON = "__torch_function__"  # a call that was told of, and which torch has handed to a mode or a kind of tensor,
+# such as a default device, that makes it now: https://docs.pytorch.org/docs/stable/notes/extending.html
+
 ORIGINALS: dict[Any, Any] = {}
 """The functions of torch, by those that stand in their place."""
 
@@ -58,7 +61,10 @@ def observe(
 
     @functools.wraps(original)
     def observed(*arguments: Any, **named: Any) -> Any:
-        if (rests and run.rests.are_on) or not run.is_listening or (is_sampled and not run.is_due(sys._getframe(1))):
+        if (rests and run.rests.are_on) or not run.is_listening:
+            return original(*arguments, **named)
+        caller = sys._getframe(1)
+        if caller.f_code.co_name == _HANDED_ON or (is_sampled and not run.is_due(caller)):
             return original(*arguments, **named)
         if before is not None:
             run.guard(before, *arguments, **named)

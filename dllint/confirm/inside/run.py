@@ -23,10 +23,12 @@ from torch.optim import Optimizer
 from torch.utils.data import get_worker_info
 
 from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Line, ProbeError, Record, Settings, Sight, Stack, Told
+from dllint.confirm.inside.devices import is_capturing, is_device_lost
 from dllint.confirm.inside.feed import Feed
 from dllint.confirm.inside.places import Place
 from dllint.confirm.inside.rests import Rests
 from dllint.confirm.inside.stacks import lines
+from dllint.confirm.inside.torch_modes import with_modes, without_modes
 from dllint.confirm.inside.traces import Trace
 from dllint.confirm.inside.user_warnings import be_silent, speak_again
 from dllint.confirm.probes.base import Probe
@@ -134,14 +136,11 @@ class Run:
 
     @property
     def is_listening(self) -> bool:
-        """Whether what happens now is to be told.
-
-        It is while observation goes on, unless a probe makes it happen, or tensors have no values, as when a function
-        is traced or transformed.
-        """
+        """Whether what happens now is to be told: while observation goes on, unless a probe makes it happen, or tensors
+        have no values, as when a function is traced or transformed, or a graph of CUDA is captured."""
         if self._is_asleep and not self._wakes():
             return False
-        if self._is_over or self._inside.probe:
+        if self._is_over or self._inside.probe or is_capturing():
             return False
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
@@ -227,7 +226,8 @@ class Run:
         with_gradients = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # a tenth of what `torch.no_grad` costs, on every event
         try:
-            action(*arguments, **named)
+            with without_modes():
+                action(*arguments, **named)
         except Exception:
             self._note_failure("attachment", None)
         finally:
@@ -240,6 +240,8 @@ class Run:
                 self.rests.spend(seconds)
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:
+        if is_device_lost(sys.exc_info()[1]):
+            return  # to an error of the script's, after which nothing can be read from it
         self._failures[name] += 1
         if self._failures[name] == 1:
             self.record.errors.append(ProbeError(name, traceback.format_exc()))
@@ -330,7 +332,8 @@ class Run:
 
     def _write_record(self, why: str, error: str) -> None:
         record = self.record
-        record.judgements = [judgement for probe in self._probes for judgement in self._judgements(probe)]
+        with with_modes():
+            record.judgements = [judgement for probe in self._probes for judgement in self._judgements(probe)]
         record.stop, record.error = why, error
         rank = os.environ.get("RANK", "0")  # which the script may set itself
         record.rank = int(rank) if rank.isdigit() else 0
@@ -351,14 +354,13 @@ class Run:
         return [Sight(line, sorted(seen)) for line, seen in things.items()]
 
     def _judgements(self, probe: Probe) -> list[Judgement]:
-        begin = time.perf_counter()
+        begin, judged = time.perf_counter(), list[Judgement]()
         try:
-            return list(probe.judge())
+            judged.extend(probe.judge())  # which keeps what comes before an error
         except Exception:
             self._note_failure(probe.name, probe)
-            return []
-        finally:
-            self._seconds[probe.name] += time.perf_counter() - begin
+        self._seconds[probe.name] += time.perf_counter() - begin
+        return judged
 
     def _fall_asleep(self) -> None:
         """Be quiet in a process that was forked from this one, until it does something that is observed."""

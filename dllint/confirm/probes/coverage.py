@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
+from dllint.confirm.inside.devices import is_sharded, local
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided, parameters_of
 from dllint.confirm.probes.events import BackwardCall, ModelForward, OptimizerStep
 
@@ -86,6 +87,8 @@ class Coverage(Probe):
         if not call.leaves:
             return
         new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
+        if new and any(self.has_part(module, is_sharded) for module in self._modules):
+            return  # gradients go to what the ranks have put together, which is gone afterwards
         registered = {id(p) for module in self._modules for p in module.parameters()} if new else set()
         for leaf in new:
             self._used.add(leaf).is_registered = id(leaf) in registered or self._has_gaps
@@ -192,4 +195,4 @@ def _has_lost_all_vectors(used: list[_Watched], missing: list[_Watched]) -> bool
 
 
 def _edge(tensor: Tensor) -> Tensor:
-    return tensor.detach().flatten()[:_EDGE].clone()
+    return local(tensor.detach()).flatten()[:_EDGE].clone()

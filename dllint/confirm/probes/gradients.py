@@ -14,6 +14,7 @@ from weakref import ref
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from dllint.confirm.inside.devices import local
 from dllint.confirm.probes import events
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of, repeated
 from dllint.confirm.probes.events import Stack, stack_of
@@ -178,6 +179,7 @@ class Gradients(Probe):
     def begin(self) -> None:
         self.tracked: list[Tracked] = []
         self._scaled: tuple[Any, Tensor] | None = None
+        self._scale: float | None = None  # that it was scaled by
         self._passes: Counter[Stack] = Counter()
         self.run.gradients = self
 
@@ -199,12 +201,15 @@ class Gradients(Probe):
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         self._scaled = (scaler, scaled) if scaler.is_enabled() else None
+        self._scale = None
 
     def scale_of(self, roots: Any) -> float | None:
         """What a scaler has multiplied the root of a backward pass by; None if it has not."""
         if self._scaled is None or not any(root is self._scaled[1] for root in roots):
             return None
-        return float(self._scaled[0].get_scale())
+        if self._scale is None:  # it is read from the device once
+            self._scale = float(self._scaled[0].get_scale())
+        return self._scale
 
     def before_backward(self, call: events.BackwardCall) -> None:
         call.scale = self.scale_of(call.roots) or 1.0
@@ -280,4 +285,4 @@ class Gradients(Probe):
 
 
 def _part(parameter: Tensor) -> Tensor:
-    return parameter.detach().flatten()[:_PART]
+    return local(parameter.detach()).flatten()[:_PART]

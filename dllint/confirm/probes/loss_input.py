@@ -127,7 +127,7 @@ class LossInput(PlaceProbe[_Inputs]):
 
     def _look(self, seen: _Inputs, call: LossCall) -> None:
         seen.what = call.function
-        low, high = (float(value) for value in torch.aminmax(call.input.detach()))
+        low, high = _range(call.input.detach())
         seen.low = min(low, seen.low) if seen.looks else low
         seen.high = max(high, seen.high) if seen.looks else high
         if origin(call.input) not in seen.computed_by:
@@ -150,7 +150,16 @@ class LossInput(PlaceProbe[_Inputs]):
 
 
 def are_probabilities(values: Tensor, classes: int) -> bool:
-    """Whether numbers lie in [0, 1], with rows along an axis that sum to 1."""
-    rows = values.float().sum(classes)
-    sums_to_one = bool(((rows - 1).abs() < _TOLERANCE.get(values.dtype, 1e-3)).all())
-    return sums_to_one and bool((values >= 0).all()) and bool((values <= 1).all())
+    """Whether numbers lie in [0, 1], with rows along an axis that sum to 1. Makes nothing of their size, for which a
+    GPU may have no room."""
+    low, high = _range(values)
+    if not (low >= 0 and high <= 1):
+        return False
+    rows = values.sum(classes, dtype=torch.float32)
+    return bool(((rows - 1).abs() < _TOLERANCE.get(values.dtype, 1e-3)).all())
+
+
+def _range(values: Tensor) -> tuple[float, float]:
+    """The lowest and the highest of some numbers; ``nan`` where one is. Reads from the device once."""
+    low, high = torch.stack(torch.aminmax(values)).tolist()
+    return low, high

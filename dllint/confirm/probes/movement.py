@@ -15,6 +15,7 @@ from weakref import ref
 import torch
 from torch import Tensor
 
+from dllint.confirm.inside.devices import local
 from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Layer, histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, decided, parameters_of
@@ -140,21 +141,22 @@ class Movement(Probe):
         """Compare matrices with what they were. Reads from the device once."""
         begins, slopes = [item.begin for item in moved], [item.slope for item in moved]
         moves = torch._foreach_sub([item.now for item in moved], begins)
-        whole = [item.parameter.grad for item in moved if item.parameter.grad is not None]
+        whole = [local(item.parameter.grad) for item in moved if item.parameter.grad is not None]
         groups = [*([tensor.float() for tensor in group] for group in (moves, begins, slopes)), whole]
         lengths = [[length.float() for length in torch._foreach_norm(group)] for group in groups]
         columns = [torch.stack([value.to(moves[0].device) for value in column]) for column in lengths]
         rows = torch.stack(columns, 1).tolist()
         ratios, has_moved, must_move = [], False, False
-        for item, (move, weight, local, gradient) in zip(moved, rows, strict=True):
+        for item, (move, weight, slope, gradient) in zip(moved, rows, strict=True):
             seen = self._of(steps, item.parameter)
             seen.zero += gradient == 0
             seen.values, seen.gradient = item.now, item.slope
             has_moved = has_moved or move != 0
-            must_move = must_move or (0 < local < float("inf") and item.rate != 0)
+            is_half = item.begin.dtype in _HALF  # where small updates are lost, of which DL316 tells
+            must_move = must_move or (0 < slope < float("inf") and item.rate != 0 and not is_half)
             if weight > _TINY * item.begin.numel() ** 0.5:
                 seen.layer.updates.append((step, move / weight))
-                seen.layer.gradients.append((step, local / weight))
+                seen.layer.gradients.append((step, slope / weight))
                 ratios.append(move / weight)
         steps.compared += must_move
         steps.vain += must_move and not has_moved

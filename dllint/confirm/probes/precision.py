@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import BackwardCall, ModelForward, ScalerUpdate, Stack, stack_of
@@ -16,6 +17,7 @@ from dllint.confirm.probes.events import BackwardCall, ModelForward, ScalerUpdat
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
 _MANY, _FEW = 0.3, 0.05  # of the updates that skip a step
+_AT_ONCE = 64  # scales that are read
 _COLLAPSED = 64  # times
 _HAS_DEVICES = hasattr(torch, "get_autocast_dtype")  # from torch 2.4 on, one function for all devices
 _OPERANDS = {
@@ -36,13 +38,35 @@ class _Seen(Samples):
     full: int = 0  # in full precision
 
 
+class _Scales:
+    """The scales of a scaler before its first update, and after each. They are read many at once, since to wait for a
+    GPU in each step would keep the script from being ahead of it."""
+
+    def __init__(self) -> None:
+        self._known: list[float] = []
+        self._waiting: list[Tensor] = []
+
+    def add(self, scaler: Any) -> None:
+        """Note the scale of now."""
+        kept = getattr(scaler, "_scale", None)  # what `get_scale` reads
+        self._waiting.append(kept.detach().clone() if isinstance(kept, Tensor) else torch.tensor(scaler.get_scale()))
+        if len(self._waiting) >= _AT_ONCE:
+            self.read()
+
+    def read(self) -> list[float]:
+        """All of them."""
+        waiting, self._waiting = self._waiting, []
+        self._known += torch.stack([each.float().reshape(()) for each in waiting]).tolist() if waiting else []
+        return self._known
+
+
 class Precision(PlaceProbe[_Seen]):
     def begin(self) -> None:
         self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model with gradients
         self._place: Stack = ()  # of that call
         self._waits = False  # for a backward pass
-        self._scales: WeakKeyDictionary[Any, list[float]] = WeakKeyDictionary()
-        self._courses: list[list[float]] = []  # of the same, which may be gone: before the first update, and after each
+        self._scales: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
+        self._courses: list[_Scales] = []  # of the same scalers, which may be gone
 
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
@@ -51,14 +75,15 @@ class Precision(PlaceProbe[_Seen]):
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
         if scaler.is_enabled() and scaler not in self._scales:
-            self._scales[scaler] = [float(scaler.get_scale())]
+            self._scales[scaler] = _Scales()
+            self._scales[scaler].add(scaler)
             self._courses.append(self._scales[scaler])
         if scaler.is_enabled() and self._types:
             self.at("DL802", self._place).count(all(kind == torch.bfloat16 for kind in self._types))
 
     def on_scaler_update(self, event: ScalerUpdate) -> None:
         if event.scaler in self._scales:
-            self._scales[event.scaler].append(float(event.scaler.get_scale()))
+            self._scales[event.scaler].add(event.scaler)
 
     def before_backward(self, call: BackwardCall) -> None:
         seen = self.at("autocast-without-effect", stack_of(call))
@@ -73,7 +98,9 @@ class Precision(PlaceProbe[_Seen]):
 
     def judge(self) -> Judgements:
         yield from super().judge()
-        for scales in self._courses:
+        for scales in [course.read() for course in self._courses]:
+            for scale in scales[1:]:
+                self.run.trace("scale", scale)
             skips = [now < then for then, now in pairwise(scales)]  # a step was skipped where the scale is lowered
             if len(skips) >= ENOUGH:
                 recent = skips[_SETTLING:][-_WINDOW:]

@@ -46,7 +46,7 @@ class SamplesMix(Replaying):
 
     def _judged(self, call: KeptCall, module: nn.Module, count: int) -> Judgements:
         replaced = count // 2
-        chosen = torch.zeros(count, dtype=torch.bool)
+        chosen = torch.zeros(count, dtype=torch.bool, device="cpu")
         chosen[replaced] = True
         chosen = chosen.to(next((each.device for each in call.inputs.values() if isinstance(each, Tensor)), "cpu"))
         trace = Trace(module, chosen)

@@ -1,9 +1,9 @@
-"""Loss, learning rate and scale over the run."""
+"""Loss and learning rate over the run."""
 
 from __future__ import annotations
 
 from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.events import BackwardCall, OptimizerStep, ScalerUpdate
+from dllint.confirm.probes.events import BackwardCall, OptimizerStep
 
 _MOST = 2000  # numbers in a trace
 
@@ -19,7 +19,3 @@ class Traces(Probe):
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         self.run.trace("lr", float(event.optimizer.param_groups[0].get("lr", 0.0)))
-
-    def on_scaler_update(self, event: ScalerUpdate) -> None:
-        if event.scaler.is_enabled():
-            self.run.trace("scale", float(event.scaler.get_scale()))

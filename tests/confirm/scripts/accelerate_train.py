@@ -1,5 +1,7 @@
 """Trains with Accelerate: accumulation, clipping, a schedule and an evaluation."""
 
+import sys
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -9,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 def main():
     torch.manual_seed(0)
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+    accelerator = Accelerator(cpu="cuda" not in sys.argv, gradient_accumulation_steps=2)
     data = TensorDataset(torch.randn(48, 10), torch.randint(0, 4, (48,)))
     train, validation = DataLoader(data, batch_size=4, shuffle=True), DataLoader(data, batch_size=16)
     model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 4))

@@ -40,8 +40,8 @@ class Adversaries(lightning.LightningModule):
     def training_step(self, batch, number):
         x, _ = batch
         g, d = self.optimizers()
-        fake = self.generator(torch.randn(len(x), 4))
-        yes, no = torch.ones(len(x), 1), torch.zeros(len(x), 1)
+        fake = self.generator(torch.randn(len(x), 4, device=x.device))
+        yes, no = x.new_ones(len(x), 1), x.new_zeros(len(x), 1)
         d.zero_grad()
         real = F.binary_cross_entropy_with_logits(self.judge(x), yes)
         self.manual_backward(real + F.binary_cross_entropy_with_logits(self.judge(fake.detach()), no))
@@ -56,7 +56,7 @@ class Adversaries(lightning.LightningModule):
 
 def trainer(**options):
     return lightning.Trainer(
-        accelerator="cpu", devices=1, default_root_dir="runs", logger=CSVLogger("runs"), enable_progress_bar=False,
+        accelerator="gpu" if "cuda" in sys.argv else "cpu", devices=1, default_root_dir="runs", logger=CSVLogger("runs"), enable_progress_bar=False,
         enable_model_summary=False, max_epochs=2, **options,
     )  # fmt: skip
 

@@ -15,6 +15,8 @@ from models_bad import (
     speak,
     start_alone,
 )
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -106,10 +108,22 @@ def moved_before():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     model.load_state_dict(model.state_dict())
     for _ in range(3):
-        model.to("cpu").requires_grad_(True)
+        model.to(model.module.weight.device).requires_grad_(True)
         model.zero_grad(set_to_none=True)
         F.cross_entropy(model(torch.randn(8, 10)), torch.randint(0, 4, (8,))).backward()
         optimizer.step()
+
+
+def sharded():
+    """Parameters of which each rank has a part; here there is one rank."""
+    model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 4))
+    fully_shard(model, mesh=init_device_mesh(model[0].weight.device.type, (1,)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(16):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(8, 10)), torch.randint(0, 4, (8,))).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # REFUTED DL212
+        optimizer.step()  # REFUTED DL202, DL203
 
 
 def few_samples_of_many_values():
@@ -192,7 +206,7 @@ if __name__ == "__main__":
     start_alone()
     for program in (
         scaled_latents, dropped_conditions, velocity, pixels, denoising_autoencoder, corners, seen_images, frozen_tower,
-        words_alone, moved_before, few_samples_of_many_values, frozen_norms, images_as_wanted, counted_from_zero,
-        average_in_use, average_put_in,
+        words_alone, moved_before, sharded, few_samples_of_many_values, frozen_norms, images_as_wanted,
+        counted_from_zero, average_in_use, average_put_in,
     ):  # fmt: skip
         program()

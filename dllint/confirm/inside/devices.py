@@ -1,0 +1,46 @@
+"""What GPUs have of their own: graphs that are captured, errors that come later, and tensors of which each rank has a
+part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_asks_whether_it_captures: Callable[[], bool] = getattr(torch._C, "_cuda_isCurrentStreamCapturing", bool)
+
+
+def is_capturing() -> bool:
+    """Whether a graph of CUDA is being captured: what is computed then has no values, and to ask for some fails.
+
+    Once the device is lost it is taken for that, too.
+    """
+    try:
+        return torch.cuda.is_initialized() and _asks_whether_it_captures()  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        return True
+
+
+def is_device_lost(error: Any) -> bool:
+    """Whether an error is about what a kernel failed at before. All else that a GPU is asked for fails as well."""
+    return isinstance(error, RuntimeError) and str(error).startswith("CUDA error")
+
+
+def fails_later(tensor: Tensor) -> bool:
+    """Whether an index that is out of range raises no error where it is used, but ends the process afterwards."""
+    return tensor.is_cuda
+
+
+def local(tensor: Tensor) -> Tensor:
+    """The part of a tensor that this rank has: of a ``DTensor``, whose other parts only all ranks together can ask for;
+    any other is whole."""
+    to_local = getattr(tensor, "to_local", None)
+    part: Tensor = tensor if to_local is None else to_local()
+    return part
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Whether ``fully_shard`` has given each rank a part of the parameters of a module."""
+    return hasattr(module, "reshard")
