@@ -94,8 +94,12 @@ class ModesOfModules(Phases, Sources):
         return self.reaches(owner, model) and not _is_copy(owner) and not is_hidden_in(self._machine, owner, model)
 
     def _start(self, model: Value, calls: tuple[ModelForward, ...]) -> tuple[Mode, Assumptions]:
-        """The mode of a module before anything sets it: what the program makes starts in training mode."""
+        """The mode of a module before anything sets it: what the program makes starts in training mode, unless an
+        imported file that makes it sets another."""
         if isinstance(model, Instance):
+            for change in reversed(self._machine.modes_of_imports):
+                if self.may_set_mode(model, change):
+                    return _mode_after(change), ()
             is_told = not model.library_name.endswith(_READY_MADE) and not self._has_parts_in_other_modes(model)
             return ("train" if is_told else "unknown"), ()
         if not isinstance(model, Symbol):
@@ -164,6 +168,11 @@ def _mode_set(call: ast.AST) -> bool | None:
         return isinstance(call.func, ast.Attribute) and call.func.attr == "train"
     value = given[0].value if isinstance(given[0], ast.Constant) else None
     return value if isinstance(value, bool) else None
+
+
+def _mode_after(change: ModeChange[Value]) -> Mode:
+    """The mode that a change which may not happen leaves a module in."""
+    return "unknown" if change.guards or change.training is None else "train" if change.training else "eval"
 
 
 def _next(event: Event, state: State) -> State:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from dllint.events import Event, Frame
+from dllint.events import Event, Frame, ModeChange
 from dllint.interp.run.guards import names_in
 from dllint.interp.run.joining import MISSING, CallError, distinguished
 from dllint.interp.run.journal import Activation, State, Writes
@@ -102,6 +102,7 @@ class Machine(State):
         self.contexts: frozenset[str] = frozenset()
         self.activation: Activation | None = None
         self.reached: set[ast.AST] = set()
+        self.modes_of_imports: list[ModeChange[Value]] = []  # set where an imported file makes the module
         self.asked_stars: set[tuple[SourceModule, str]] = set()  # names that star imports are asked for
         self.reaches: list[Reach] = []
         self.attempts: dict[tuple[Value, str, str], Trial] = {}  # by those who look at one program

@@ -7,9 +7,11 @@ import builtins
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, choose
+from dllint.events import ModeChange
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.bindings import binds_by_imports
 from dllint.sites import Site
+from dllint.structure import Block, walk
 from dllint.values import Class, Const, External, Instance, ModuleReference, Scope, Symbol, Value
 
 if TYPE_CHECKING:
@@ -130,7 +132,9 @@ def _evaluate_binding(
     Packages import all they have in one ``if TYPE_CHECKING``: whoever needs one class does not need the others.
     """
     scope.variables[name] = Symbol("unknown", detail=name)  # what a circular definition sees
+    block = Block()
     with machine.aside():
+        machine.block = block
         for statement in statements[-4:]:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 bind_import(machine, statement, scope, only=name)
@@ -140,6 +144,11 @@ def _evaluate_binding(
                     machine.execute(statement, scope)
                 finally:
                     scope.wanted = outer
+        if isinstance(scope.variables[name], Instance):
+            for statement in module.bindings.calls.get(name, ()):
+                if statement.lineno > statements[-1].lineno and machine.tick():
+                    machine.execute(statement, scope)
+    machine.modes_of_imports += (event for event in walk(block) if isinstance(event, ModeChange))
     return scope.variables[name]
 
 

@@ -21,10 +21,12 @@ _BINDING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign)
 class Bindings:
     """``names`` maps a name to the top-level statements in (or by) which it is bound, in order.
 
-    ``stars`` holds the star imports.
+    ``stars`` holds the star imports, and ``calls`` the top-level statements that are nothing but a call of a method of
+    a name.
     """
 
     names: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    calls: dict[str, list[ast.stmt]] = field(default_factory=dict)
     stars: list[ast.ImportFrom] = field(default_factory=list)
 
 
@@ -32,6 +34,8 @@ def bindings_of(body: Sequence[ast.stmt]) -> Bindings:
     """Index the names that the statements of a module body bind, at any depth but inside definitions."""
     found = Bindings()
     for top in body:
+        if owner := _owner_of_call(top):
+            found.calls.setdefault(owner, []).append(top)
         for statement in _statements((top,)):
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
                 found.stars.append(statement)
@@ -41,6 +45,13 @@ def bindings_of(body: Sequence[ast.stmt]) -> Bindings:
                 if not tops or tops[-1] is not top:
                     tops.append(top)
     return found
+
+
+def _owner_of_call(statement: ast.stmt) -> str:
+    """The ``model`` of a statement ``model.eval()``."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    return owner.id if isinstance(owner, ast.Name) else ""
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
