@@ -94,10 +94,10 @@ class ModesOfModules(Phases, Sources):
         return self.reaches(owner, model) and not _is_copy(owner) and not is_hidden_in(self._machine, owner, model)
 
     def _start(self, model: Value, calls: tuple[ModelForward, ...]) -> tuple[Mode, Assumptions]:
-        """The mode of a module before anything sets it: what the program makes starts in training mode, unless an
-        imported file that makes it sets another."""
+        """The mode of a module before the program sets any: what it makes starts in training mode, unless the top level of
+        the file that makes it, which was run before, sets another."""
         if isinstance(model, Instance):
-            for change in reversed(self._machine.modes_of_imports):
+            for change in reversed(self._machine.modes_of_files):
                 if self.may_set_mode(model, change):
                     return _mode_after(change), ()
             is_told = not model.library_name.endswith(_READY_MADE) and not self._has_parts_in_other_modes(model)

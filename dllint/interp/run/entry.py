@@ -15,7 +15,7 @@ from dllint.interp.run.names import module_attribute
 from dllint.interp.run.updates import repeated
 from dllint.interp.source.trees import walk as walk_tree
 from dllint.sites import Site
-from dllint.structure import Block, Program
+from dllint.structure import Block, Program, walk
 from dllint.values import Arguments, Class, Function, Instance
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def interpret(machine: Machine, visit: Visit) -> None:
         if left == "raise" and not module.source.has_cells:
             machine.failed_at = failure_of(body)
     visit(Program("module", module.name, module, body, machine.truncated or module.is_incomplete), None)
+    machine.keep_modes(event for event in walk(body) if not event.frame.function)
     _interpret_nested(machine, visit)
     for definition in _callers_first(module):
         relevance = machine.relevance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -102,7 +102,7 @@ class Machine(State):
         self.contexts: frozenset[str] = frozenset()
         self.activation: Activation | None = None
         self.reached: set[ast.AST] = set()
-        self.modes_of_imports: list[ModeChange[Value]] = []  # set where an imported file makes the module
+        self.modes_of_files: list[ModeChange[Value]] = []  # that the top levels of files have left modules in
         self.asked_stars: set[tuple[SourceModule, str]] = set()  # names that star imports are asked for
         self.reaches: list[Reach] = []
         self.attempts: dict[tuple[Value, str, str], Trial] = {}  # by those who look at one program
@@ -140,6 +140,10 @@ class Machine(State):
             event.guards = tuple(self.path)
             self.block.items.append(event)
         return event
+
+    def keep_modes(self, events: Iterable[Event]) -> None:
+        """Note in which modes the top level of a file leaves modules, for the programs that find them so."""
+        self.modes_of_files += (event for event in events if isinstance(event, ModeChange))
 
     def leave(self, kind: str, site: Site) -> str:
         """Record that control leaves the current block, and return the kind."""

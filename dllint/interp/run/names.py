@@ -7,7 +7,6 @@ import builtins
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, choose
-from dllint.events import ModeChange
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.bindings import binds_by_imports
 from dllint.sites import Site
@@ -148,7 +147,7 @@ def _evaluate_binding(
             for statement in module.bindings.calls.get(name, ()):
                 if statement.lineno > statements[-1].lineno and machine.tick():
                     machine.execute(statement, scope)
-    machine.modes_of_imports += (event for event in walk(block) if isinstance(event, ModeChange))
+    machine.keep_modes(walk(block))
     return scope.variables[name]
 
 
