@@ -94,8 +94,8 @@ class ModesOfModules(Phases, Sources):
         return self.reaches(owner, model) and not _is_copy(owner) and not is_hidden_in(self._machine, owner, model)
 
     def _start(self, model: Value, calls: tuple[ModelForward, ...]) -> tuple[Mode, Assumptions]:
-        """The mode of a module before the program sets any: what it makes starts in training mode, unless the top level of
-        the file that makes it, which was run before, sets another."""
+        """The mode of a module before the program sets any: what it makes starts in training mode, unless the top level
+        of the file that makes it, which was run before, sets another."""
         if isinstance(model, Instance):
             for change in reversed(self._machine.modes_of_files):
                 if self.may_set_mode(model, change):

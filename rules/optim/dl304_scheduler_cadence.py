@@ -263,9 +263,13 @@ def _is_same_number(left: Value, right: Value) -> bool:
     return left is right and not isinstance(left, Const)
 
 
+def _is_cycle(scheduler: Instance) -> bool:
+    return scheduler.library_name.endswith(".OneCycleLR")
+
+
 def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon is computed from the length of a loader; not with one step per epoch (`steps_per_epoch=1`)."""
-    if ctx.class_name(scheduler) == "OneCycleLR":
+    if _is_cycle(scheduler):
         steps = _option(scheduler, "steps_per_epoch", ctx)
         if steps is not None:
             return bool(ctx.constant(steps) != 1)
@@ -319,7 +323,20 @@ def _wrong_cadence(event: SchedulerStep, scheduler: Instance, ctx: Context) -> s
     unit = ctx.loop_unit(loops[0]) if loops else "unknown"
     if unit == "batches" and _is_too_often(loops, horizon, scheduler, ctx):
         return "batch"
-    return "epoch" if unit == "epochs" and horizon and _is_in_batches(horizon, scheduler, ctx) else ""
+    is_seldom = unit == "epochs" and horizon and _is_in_batches(horizon, scheduler, ctx)
+    return "epoch" if is_seldom and not _fits(scheduler, loops[0], ctx) else ""
+
+
+def _fits(scheduler: Instance, loop: Loop, ctx: Context) -> bool:
+    """Whether a cycle of ``epochs`` times ``steps_per_epoch`` is as long as a loop, whatever these are called."""
+    parts = (
+        [ctx.constant(_option(scheduler, key, ctx)) for key in ("epochs", "steps_per_epoch")]
+        if _is_cycle(scheduler)
+        else []
+    )
+    rounds = ctx.constant(ctx.loop_count(loop))
+    numbers = [part for part in parts if isinstance(part, int)]
+    return len(numbers) == 2 and isinstance(rounds, int) and numbers[0] * numbers[1] <= rounds
 
 
 def _stepped_once_per(event: SchedulerStep, cadence: str, loop: Loop, ctx: Context) -> Edits:
