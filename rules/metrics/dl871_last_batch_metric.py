@@ -98,7 +98,7 @@ def _assumed_use(left: Remainder, one: BatchLoop, ctx: Context) -> Iterator[Assu
     """That somebody takes what is left where the function only returns it, and all its callers drop that."""
     around = next(iter(ctx.ancestors(one.loop.site, ast.FunctionDef)), None)
     places = [one.site(read) for read in left.reads]
-    if around is None or not all(any(True for _ in ctx.ancestors(place, ast.Return)) for place in places):
+    if around is None or not all(_is_returned(place, left, ctx) for place in places):
         return
     calls = ctx.callers(Site(one.loop.site.module, around))
     statements = [next(iter(ctx.ancestors(call, ast.stmt)), None) for call in calls]
@@ -106,6 +106,13 @@ def _assumed_use(left: Remainder, one: BatchLoop, ctx: Context) -> Iterator[Assu
         isinstance(each, ast.Expr) and each.value is call.node for each, call in zip(statements, calls, strict=True)
     ):
         yield Assumption("effect", f"somebody takes what `{around.name}` returns, which all its callers drop")
+
+
+def _is_returned(place: Site, left: Remainder, ctx: Context) -> bool:
+    """Whether a variable is read only to be returned, or divided on the way to that: ``loss /= len(loader)``."""
+    statement = next(iter(ctx.ancestors(place, ast.stmt)), None)
+    is_divided = isinstance(statement, ast.AugAssign) and ast.unparse(statement.target) == left.name
+    return is_divided or isinstance(statement, ast.Return)
 
 
 def _is_score(one: BatchLoop, left: Remainder, ctx: Context) -> bool:
