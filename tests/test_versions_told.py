@@ -137,3 +137,39 @@ def test_a_notebook_that_asks_its_parser_about_an_empty_list(tmp_path: Path, ask
     cell = f"{options}parser.add_argument('--path')\nargs = parser.parse_args({asked})\ntools.fit(torch.ones(3))\n"
     tools = "import argparse\n\ndef fit(x):\n    return argparse.ArgumentParser().parse_args()\n"
     assert len(found(tmp_path, "DL846", a_ipynb=notebook(("code", cell)), tools_py=tools)) == count
+
+
+LOADS_WHOLE = 'import torch\nmodel = torch.load("model.pt")\nmodel.eval()\n'
+SAVES_WHOLE = 'import torch\nmodel = torch.nn.Linear(2, 2)\ntorch.save(model, "model.pt")\n'
+
+
+@pytest.mark.parametrize(
+    ("told", "is_known"),
+    [
+        ({"README_md": "    conda install pytorch torchvision cudatoolkit=11.3 -c pytorch\n"}, True),
+        ({"README_md": "conda install -c pytorch \\\n    pytorch torchvision\n"}, True),
+        ({"setup_sh": "conda install pytorch::pytorch\n"}, True),
+        ({"environment_yml": "channels:\n  - pytorch\n  - defaults\ndependencies:\n  - python\n  - pytorch\n"}, True),
+        ({"README_md": "conda install pytorch -c conda-forge -c pytorch\n"}, False),
+        ({"README_md": "conda install pytorch -c conda-forge\n"}, False),
+        ({"README_md": "conda install faiss-cpu -c pytorch\n"}, False),
+        ({"environment_yml": "channels:\n  - conda-forge\n  - pytorch\ndependencies:\n  - pytorch\n"}, False),
+        ({"environment_yml": "channels:\n  - pytorch\ndependencies:\n  - faiss-cpu\n"}, False),
+    ],
+)
+def test_the_channel_of_pytorch_has_no_torch_after_2_5(tmp_path: Path, told: dict[str, str], is_known: bool) -> None:
+    script = SAVES_WHOLE + LOADS_WHOLE.partition("\n")[2]
+    assert bool(found(tmp_path, "DL718", train_py=script, **told)) is not is_known
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_known"),
+    [
+        ("setup_txt", "accelerate==0.21.0\ntorch==2.1.0\nnumpy==1.24.4\nscipy==1.10\nx @ file:///x.whl\n", True),
+        ("classes_txt", "accelerate\ntorch==2.1.0\nnumpy\nscipy\nx\n", False),
+        ("setup_txt", "torch==2.1.0\n", False),
+    ],
+)
+def test_what_pip_has_frozen_may_be_called_anything(tmp_path: Path, name: str, text: str, is_known: bool) -> None:
+    script = SAVES_WHOLE + LOADS_WHOLE.partition("\n")[2]
+    assert bool(found(tmp_path, "DL718", train_py=script, **{name: text})) is not is_known

@@ -21,8 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dllint.config.channels import told_by_command, told_by_environment
 from dllint.config.images import told_by_image
 from dllint.config.notes import is_note, notes_in, pythons_entered, told_by_text
+from dllint.config.requirement_files import requirement_files
 from dllint.config.tools import (
     installed_in,
     packages_of_pipfile,
@@ -257,7 +259,7 @@ def _table(data: object, key: str) -> dict[str, Any]:
 
 
 def _from_requirements(root: Path) -> Iterator[tuple[str, str]]:
-    return (found for path in _requirement_files(root) for found in _requirements_in(_read(path)))
+    return (found for path in requirement_files(root, _read) for found in _requirements_in(_read(path)))
 
 
 def _requirements_in(text: str) -> Iterator[tuple[str, str]]:
@@ -266,14 +268,9 @@ def _requirements_in(text: str) -> Iterator[tuple[str, str]]:
 
 def _from_comments(root: Path) -> Iterator[tuple[str, str]]:
     """``# torch==2.4.1+cu118``: what is to be installed by hand, before the rest of a ``requirements.txt``."""
-    for path in _requirement_files(root):
+    for path in requirement_files(root, _read):
         for name, specifier in _IN_COMMENT.findall(_read(path)):
             yield _called(name), specifier
-
-
-def _requirement_files(root: Path) -> list[Path]:
-    patterns = (f"{place}.{ending}" for place in ("*req*", "requirements/*") for ending in ("txt", "in"))
-    return sorted(path for pattern in patterns for path in root.glob(pattern))
 
 
 def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
@@ -329,6 +326,16 @@ def _from_notes(root: Path) -> Iterator[tuple[str, str]]:
             yield _called(name), specifier
 
 
+def _from_channels(root: Path) -> Iterator[tuple[str, str]]:
+    """The channels of conda that READMEs, scripts and environments name."""
+    for path in notes_in(root):
+        yield from told_by_command(_read(path))
+    for text in _commands_in(root):
+        yield from told_by_command(text)
+    for path in sorted(root.glob("*.y*ml")):
+        yield from told_by_environment(_read(path))
+
+
 def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
     """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder, and for Apptainer."""
     for path in sorted(path for pattern in _IMAGES for path in root.glob(pattern)):
@@ -337,12 +344,16 @@ def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
 
 def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
     """``pip install torch==1.4.0``, ``module load python/3.6`` and ``python3.6 train.py``, in scripts and for CI."""
-    texts = [_read(path) for path in sorted({path for pattern in _COMMANDS for path in root.glob(pattern)})]
+    texts = _commands_in(root)
     for name, python, version in (found for text in texts for found in _IN_COMMANDS.findall(text)):
         yield _called(name or python), f"={version}"
     yield from (("python", version) for text in texts for version in pythons_entered(text))
     if any(map(_RUNS_PYTHON_2.search, texts)) and not any("python3" in text for text in texts):
         yield "python", "=2.7"
+
+
+def _commands_in(root: Path) -> list[str]:
+    return [_read(path) for path in sorted({path for pattern in _COMMANDS for path in root.glob(pattern)})]
 
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
@@ -370,4 +381,5 @@ def _from_tools(root: Path) -> Iterator[tuple[str, str]]:
 
 
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
-_FOR_LIMITS = (*_SOURCES, _from_tools, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_notes)
+_FOR_LIMITS = (*_SOURCES, _from_tools, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_notes,
+               _from_channels)  # fmt: skip

@@ -1,0 +1,32 @@
+"""Which files of a folder list requirements, as pip reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+_NAMES = tuple(f"{place}.{ending}" for place in ("*req*", "requirements/*") for ending in ("txt", "in"))
+_FIXED = re.compile(r"[A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:==\s*\d|@ )")
+_SHORT = 100_000  # bytes
+_FEWEST, _NEARLY_ALL = 5, 0.8  # lines
+
+
+def requirement_files(folder: Path, read: Callable[[Path], str]) -> list[Path]:
+    """The files with such a name, and those that are what ``pip freeze`` writes, whatever they are called."""
+    named = {path for pattern in _NAMES for path in folder.glob(pattern)}
+    others = (path for path in folder.glob("*.txt") if path not in named and _is_short(path))
+    return sorted(named | {path for path in others if _is_frozen(read(path))})
+
+
+def _is_frozen(text: str) -> bool:
+    """Whether nearly each line fixes the version of a package."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return len(lines) >= _FEWEST and sum(map(bool, map(_FIXED.match, lines))) >= _NEARLY_ALL * len(lines)
+
+
+def _is_short(path: Path) -> bool:
+    try:
+        return path.stat().st_size < _SHORT
+    except OSError:  # a link that leads nowhere
+        return False
