@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import combinations
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.choices import alternatives
@@ -95,6 +96,14 @@ class DataView(Passes):
         sample = pipelines.sample_of(self._machine, dataset)
         calls = list(pipelines.calls_in(self._machine, sample)) if sample is not None else []
         return sorted(calls, key=lambda call: call.result.site.line if call.result.site is not None else 0)
+
+    def makes_views(self, dataset: Instance) -> bool:
+        """Whether a sample is several views of one image: what one transform makes of it each time."""
+        held = [each for whole in pipelines.inner_datasets(self._machine, dataset) for _, each in alternatives(whole)]
+        if held:
+            return any(isinstance(each, Instance) and each is not dataset and self.makes_views(each) for each in held)
+        pairs = combinations(self.transformed(dataset), 2)
+        return any(a.transform is b.transform and a.given is b.given and a.guards == b.guards for a, b in pairs)
 
     def ragged(self, dataset: Instance) -> list[tuple[Guards, Symbol]]:
         """What makes parts of the samples of a dataset of the project differ in length, with its conditions."""

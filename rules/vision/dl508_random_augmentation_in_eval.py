@@ -99,6 +99,11 @@ def only_written(place: Site, dataset: Instance, name: str, trained: list[Instan
     return ctx.is_only_written(dataset)
 
 
+def several_views(place: Site, dataset: Instance, name: str, trained: list[Instance], ctx: Context) -> bool:
+    """each sample is several views of one image, which differ by what is drawn: a loss compares them"""
+    return ctx.data.makes_views(dataset)
+
+
 class RandomAugmentationInEval(Rule):
     code = "DL508"
     name = "random-augmentation-in-eval"
@@ -109,7 +114,7 @@ class RandomAugmentationInEval(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/vision/stable/transforms.html",)
 
-    excuses = (trained_on_as_well, augmented_at_test_time, only_written)
+    excuses = (trained_on_as_well, augmented_at_test_time, only_written, several_views)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         trained = _of_training(ctx)
