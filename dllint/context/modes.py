@@ -35,6 +35,10 @@ class Modes:
         """The modes in which a call of the module finds it; none where it is not called there."""
         return {self.start if state == "start" else state for state in self.flow.arrivals.get(event, ())}
 
+    def is_as_made_at(self, event: ModelForward) -> bool:
+        """Whether nothing has set the mode before a call of the module."""
+        return set(self.flow.arrivals.get(event, ())) == {"start"}
+
     def assumptions_at(self, event: ModelForward) -> Assumptions:
         """What that takes for granted: nothing where the program has set the mode before."""
         return self.of_start if "start" in self.flow.arrivals.get(event, ()) else ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.naming import Naming
-from dllint.events import AttributeAssigned, Event, LibraryCall
+from dllint.events import AttributeAssigned, Event, LibraryCall, ModeChange
 from dllint.interp.ask.gradients import Gradient, gradient_of
 from dllint.interp.ask.ignored import Mark, marks_in
 from dllint.interp.ask.norms import has_batch_norm, has_norm, layers_in, normalizes_vectors
@@ -136,7 +136,8 @@ class Objects(Naming):
         """Whether a module behaves differently in training and evaluation mode.
 
         Of a network whose class is known that must be known, too; of others, ``in_doubt`` is the answer. ``as_loaded``
-        says that nobody has set a mode: parts that ``from_pretrained`` returned are in evaluation mode then.
+        says that nobody has set the mode of the whole: parts that ``from_pretrained`` returned, and those that the
+        program has put there, are in evaluation mode then.
         """
         answer = self._sensitivity_of(model, as_loaded=as_loaded)
         if answer is not Sensitivity.UNKNOWN:
@@ -150,7 +151,15 @@ class Objects(Naming):
         return in_doubt and not isinstance(model, Instance)
 
     def _sensitivity_of(self, model: Value, *, as_loaded: bool = False) -> Sensitivity:
-        return sensitivity_of(self._machine, model, self.all_of(AttributeAssigned), as_loaded=as_loaded)
+        switched = self._switched_off() if as_loaded else frozenset[int]()
+        assigned = self.all_of(AttributeAssigned)
+        return sensitivity_of(self._machine, model, assigned, as_loaded=as_loaded, switched=switched)
+
+    def _switched_off(self) -> frozenset[int]:
+        """The modules, by identity, that are put into evaluation mode by themselves, and never into training mode."""
+        changes = [*self._machine.modes_of_files, *self.all_of(ModeChange)]
+        targets = [(id(each), change.training) for change in changes for each in self.objects(change.model)]
+        return frozenset(each for each, mode in targets if mode is False) - {each for each, mode in targets if mode}
 
     def has_unknown_layers(self, model: Value) -> bool:
         """Whether a model of the project calls layers that were made by something unresolved, or derives from it."""

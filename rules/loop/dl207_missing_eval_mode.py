@@ -91,7 +91,7 @@ def is_no_model(event: ModelForward, model: Value, ctx: Context) -> bool:
 def does_not_depend_on_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """no layer of the model is known to depend on the mode"""
     is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), ctx.callee_of(event))
-    is_as_loaded = not any(each.training is True for each in ctx.all_of(ModeChange))
+    is_as_loaded = ctx.modes(model, (event,)).is_as_made_at(event)
     in_doubt = not is_adversary  # GANs often have neither norms nor dropout
     return not ctx.is_mode_sensitive(model, in_doubt=in_doubt, as_loaded=is_as_loaded)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -59,28 +59,36 @@ class Sensitivity(IntEnum):
 class _Search:
     """What one question has found out so far: the parts of a module with their answers, by identity.
 
-    ``as_loaded`` takes parts that ``from_pretrained`` returned to be in evaluation mode, as they are then.
+    ``as_loaded`` takes parts that ``from_pretrained`` returned to be in evaluation mode, as they are then, and those
+    that are ``switched`` to it, by identity.
     ``conditions`` are those under which an object is given a value as an attribute, by all of these.
     """
 
     machine: Machine
     as_loaded: bool
+    switched: Set[int]
     conditions: dict[tuple[int, str, int], list[Guards]]
     known: dict[int, tuple[Value, Sensitivity]] = field(default_factory=dict)
 
 
 def sensitivity_of(
-    machine: Machine, value: Value, assigned: Iterable[AttributeAssigned], *, as_loaded: bool = False
+    machine: Machine,
+    value: Value,
+    assigned: Iterable[AttributeAssigned],
+    *,
+    as_loaded: bool = False,
+    switched: Set[int] = frozenset(),
 ) -> Sensitivity:
     """What is known of whether a module depends on the mode.
 
-    With ``as_loaded``, nobody has set a mode: what ``from_pretrained`` returned is in evaluation mode. ``assigned`` are
-    the attributes that the program sets, which tell under which conditions a module has a layer.
+    With ``as_loaded``, nobody has set the mode of it as a whole: what ``from_pretrained`` returned is in evaluation
+    mode, and so are parts that are ``switched``, by identity. ``assigned`` are the attributes that the program sets,
+    which tell under which conditions a module has a layer.
     """
     conditions: dict[tuple[int, str, int], list[Guards]] = {}
     for event in assigned:
         conditions.setdefault((id(event.target), event.attribute, id(event.value)), []).append(event.guards)
-    return _answer(_Search(machine, as_loaded, conditions), value)
+    return _answer(_Search(machine, as_loaded, switched, conditions), value)
 
 
 def has_unknown_layers(machine: Machine, value: Value) -> bool:
@@ -141,6 +149,8 @@ def _of_instance(search: _Search, value: Instance) -> Sensitivity:
     facts = search.machine.facts
     name = value.library_name
     if search.as_loaded and name.startswith("transformers.") and name.endswith(".from_pretrained"):
+        return Sensitivity.NONE
+    if search.as_loaded and id(value) in search.switched:
         return Sensitivity.NONE
     if "BatchNorm" in name and name in facts.mode_sensitive:
         return _of_statistics(value, 3 if "Lazy" in name else 4, kept_by_default=True)

@@ -362,6 +362,8 @@ def _assert(machine: Machine, node: ast.Assert, scope: Scope) -> str | None:
     """What a caller leaves out, and the function needs, ends here. What nobody calls is taken to get what it needs."""
     value = machine.evaluate(node.test, scope)
     is_refused = isinstance(value, Const) and not value.value and machine.frame.caller is not None
+    if not is_refused:
+        names.take_for_granted(machine, node.test, scope)
     return machine.leave("raise", Site(scope.module, node)) if is_refused else None
 
 

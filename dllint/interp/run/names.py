@@ -11,7 +11,7 @@ from dllint.interp.run.guards import consistent
 from dllint.interp.source.bindings import binds_by_imports
 from dllint.sites import Site
 from dllint.structure import Block, walk
-from dllint.values import Class, Const, External, Instance, ModuleReference, Scope, Symbol, Value
+from dllint.values import Class, Const, External, Instance, ModuleReference, Scope, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -33,6 +33,26 @@ def lookup(machine: Machine, name: str, scope: Scope) -> Value:
                 return under_path(machine, value) if isinstance(value, Choice) else value
         current = current.parent
     return under_path(machine, global_name(machine, name, scope.module))
+
+
+def take_for_granted(machine: Machine, test: ast.expr, scope: Scope) -> None:
+    """Let variables be what a test that holds says: ``kind == "plain"`` behind ``assert kind == "plain"``."""
+    for part in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,):
+        if not isinstance(part, ast.Compare) or len(part.ops) != 1 or not isinstance(part.ops[0], ast.Eq):
+            continue
+        name, constant = part.left, part.comparators[0]
+        if isinstance(name, ast.Name) and isinstance(constant, ast.Constant):
+            holder = _holder(machine, name.id, scope)
+            if isinstance(holder.variables.get(name.id), Symbol | Setting | Choice):
+                machine.write(holder.variables, name.id, Const(constant.value))
+
+
+def _holder(machine: Machine, name: str, scope: Scope) -> Scope:
+    """The scope of a variable: this one, one around it, or that of the module."""
+    current = scope
+    while current.parent is not None and (name not in current.variables or name in current.global_names):
+        current = current.parent
+    return current
 
 
 def under_path(machine: Machine, value: Value) -> Value:
