@@ -247,6 +247,15 @@ def test_a_release_that_nothing_rules_out() -> None:
     assert len(fold(*(replace(each, message=f"`{each.message[4]}` is refused") for each in known))) == 2
 
 
+def test_a_file_stands_before_a_notebook() -> None:
+    assumes = (Assumption("version", "the project runs with numpy 2.0 or a later one"),)
+    late = Finding(
+        "DL842", "removed-api", "gone", Location("z.py", 9, 1, 9, 4), "error", "correctness", assumptions=assumes
+    )
+    early = replace(late, location=Location("a.ipynb", 2, 1, 2, 4, cell=3))
+    assert fold(early, late) == [["z.py:9", "a.ipynb:2"]]
+
+
 def test_each_project_has_its_releases() -> None:
     write("one/pyproject.toml", "")
     write("two/dllint.toml", "")
