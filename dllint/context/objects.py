@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall, ModeChange
-from dllint.interp.ask.gradients import Gradient, gradient_of
+from dllint.interp.ask.gradients import Gradient, detaches, gradient_of
 from dllint.interp.ask.ignored import Mark, marks_in
 from dllint.interp.ask.norms import has_batch_norm, has_norm, layers_in, normalizes_vectors
 from dllint.interp.ask.numbers import NumberKind, number_kind
@@ -210,12 +210,14 @@ class Objects(Naming):
         return found if isinstance(found, Function) else None
 
     def models_behind(self, value: Value, *, with_gradients: bool = False) -> list[Value]:
-        """The modules whose forward passes a value was computed with (those with gradients on only, if asked so)."""
+        """The modules whose forward passes a value was computed with; if asked so, only those with gradients on, and of
+        which no ``detach`` cuts the gradients off."""
         key = (id(value), with_gradients)
         known = self._behind.get(key)
         if known is None:
             known = []
-            for source in graph.sources(value):
+            is_end = partial(detaches, self._machine) if with_gradients else None
+            for source in graph.sources(value, is_end=is_end):
                 if (
                     isinstance(source, Symbol)
                     and source.inputs

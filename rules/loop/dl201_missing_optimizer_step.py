@@ -192,11 +192,12 @@ class MissingOptimizerStep(Rule):
     def _report(self, backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> Finding:
         called = ctx.called(optimizer, "optimizer")
         unit = "method" if loop.kind == "calls" else "loop"
+        what = f"what {called} holds is not trained" if ctx.steps() else "nothing is trained"
         return ctx.finding(
             self,
             backward,
             f"gradients are computed in this {unit}, but {called} never takes a step",
-            effect="nothing is trained: the weights stay as they were initialized, and no error says so",
+            effect=f"{what}: the weights stay as they were initialized, and no error says so",
             help=f"call `step()` of {called} after the backward pass",
             trace=[(loop.site, f"in this {unit}"), (backward.site, "gradients are computed, and never used")],
             fix=("Take a step after the backward pass", _take_step(backward, loop, optimizer, ctx)),

@@ -132,13 +132,20 @@ def _is_step_of(step: OptimizerStep, group: Group, ctx: Context) -> bool:
 
 
 def _late_clips(kinds: tuple[type[Event], ...], group: Group, ctx: Context) -> list[GradientClip]:
-    """The clippings that find the gradients used on every path."""
+    """The clippings that find the gradients used on every path; not where another clips the same in time."""
     flow = ctx.follow("none", _after, kinds, partial(_is_about_group, group, ctx))
-    return [
-        event
-        for event, states in flow.arrivals.items()
-        if isinstance(event, GradientClip) and states == {"used"} and not ctx.is_managed(event)
-    ]
+    found = [(event, states) for event, states in flow.arrivals.items() if isinstance(event, GradientClip)]
+    timely = [clipped for event, states in found if "fresh" in states for clipped in _clipped(event, ctx)]
+    late = [event for event, states in found if states == {"used"} and not ctx.is_managed(event)]
+    return [e for e in late if not any(ctx.is_same(one, other) for one in _clipped(e, ctx) for other in timely)]
+
+
+def _clipped(event: GradientClip, ctx: Context) -> list[Value]:
+    """The modules whose gradients are clipped, as far as they are known."""
+    target = event.target
+    if not isinstance(target, Symbol) or target.name != "parameters" or not target.inputs:
+        return []
+    return list(ctx.objects(target.inputs[0]))
 
 
 def _is_about_group(group: Group, ctx: Context, event: Event) -> bool:

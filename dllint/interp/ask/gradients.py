@@ -149,7 +149,7 @@ def _computed(search: _Search, value: Symbol, depth: int) -> Gradient:
         return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
     if value.grad == "unknown":
         return _UNKNOWN
-    if _detaches(search.machine, value):
+    if detaches(search.machine, value):
         inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)
         cut = (Cut("detach", value.site),) if inner.trained and value.site is not None else ()
         return Gradient(False, inner.cuts + cut)
@@ -229,7 +229,10 @@ def _is_kept(value: Symbol) -> bool:
     return not (isinstance(owner, Symbol) and is_tensor_operation(owner))
 
 
-def _detaches(machine: Machine, value: Symbol) -> bool:
+def detaches(machine: Machine, value: Value) -> bool:
+    """Whether a value is what cuts a gradient off: ``x.detach()``, ``x.data``, ``x.item()``."""
+    if not isinstance(value, Symbol):
+        return False
     facts = machine.facts
     if value.name == "attribute":
         base = value.inputs[0]

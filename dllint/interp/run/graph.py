@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,8 @@ SELF_RETURNING = frozenset(
 _LIMIT = 400
 
 
-def sources(value: Value, limit: int = _LIMIT) -> Iterator[Value]:
-    """The value and everything it was computed from, nearest first."""
+def sources(value: Value, limit: int = _LIMIT, is_end: Callable[[Value], bool] | None = None) -> Iterator[Value]:
+    """The value and everything it was computed from, nearest first; but nothing behind what ``is_end`` is true of."""
     seen: set[int] = set()
     pending = [value]
     for current in pending:  # which grows meanwhile
@@ -49,7 +49,8 @@ def sources(value: Value, limit: int = _LIMIT) -> Iterator[Value]:
         if id(current) not in seen:
             seen.add(id(current))
             yield current
-            pending.extend(current.inputs if isinstance(current, Symbol) else inputs_of(current))
+            if is_end is None or not is_end(current):
+                pending.extend(current.inputs if isinstance(current, Symbol) else inputs_of(current))
 
 
 def sources_under(value: Value, limit: int = _LIMIT) -> Iterator[tuple[Guards, Value]]:
