@@ -71,8 +71,8 @@ class _Folding:
         return dict(sorted(map(self._joined, groups), key=lambda item: sort_key(item[0])))
 
     def _joined(self, group: list[Finding]) -> tuple[Finding, str]:
-        """The first of some findings with the places of the others, and its fingerprint. Notebooks, which may be trials,
-        come after files."""
+        """The first of some findings with the places of the others, and its fingerprint. Notebooks come after files, as
+        they may be trials."""
         first, *rest = sorted(group, key=lambda finding: (finding.location.cell is not None, sort_key(finding)))
         told = {each.message: each for each in reversed(rest) if not _is_said(each, first)}
         hops = [Hop(each.location, each.message) for each in sorted(told.values(), key=sort_key)[:_TOLD]]

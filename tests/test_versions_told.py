@@ -173,3 +173,25 @@ def test_the_channel_of_pytorch_has_no_torch_after_2_5(tmp_path: Path, told: dic
 def test_what_pip_has_frozen_may_be_called_anything(tmp_path: Path, name: str, text: str, is_known: bool) -> None:
     script = SAVES_WHOLE + LOADS_WHOLE.partition("\n")[2]
     assert bool(found(tmp_path, "DL718", train_py=script, **{name: text})) is not is_known
+
+
+TUNES = """\
+from trl import SFTConfig, SFTTrainer
+trainer = SFTTrainer("gpt2", train_dataset=data, args=SFTConfig(max_seq_length=512))
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "script", "told", "is_ruled_out"),
+    [
+        ("DL842", TUNES, "trl>=0.9\ndatasets>=2.18,<3.0\n", True),
+        ("DL842", TUNES, "trl>=0.9\ndatasets>=2.18,<5.0\n", False),
+        ("DL842", "import numpy as np\nx = np.trapz([1])\n", "torch==2.2\n", True),
+        ("DL842", "import numpy as np\nx = np.trapz([1])\n", "torch==2.6\n", False),
+    ],
+)
+def test_a_release_needs_what_those_before_it_need(
+    tmp_path: Path, code: str, script: str, told: str, is_ruled_out: bool
+) -> None:
+    assert bool(found(tmp_path, code, train_py=script, requirements_txt=told)) is not is_ruled_out

@@ -116,8 +116,15 @@ class Releases(Sources):
     def _may_run_below(self, limit: str | None, package: str, version: str) -> bool:
         if limit is not None and version_key(limit) <= version_key(version):
             return False
-        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
-        return not needed or self.may_run_with(needed, release)
+        return all(self.may_run_with(needed, release) for needed, release in self._needed_with(package, version))
+
+    def _needed_with(self, package: str, version: str) -> list[tuple[str, str]]:
+        """The packages and releases without which a release does not go, by the latest row up to it."""
+        rows = [(key.rpartition(" "), needs) for key, needs in self.facts.needed_releases.items()]
+        own = [(version_key(release), needs) for (name, _, release), needs in rows if name == package]
+        _, needs = max((row for row in own if row[0] <= version_key(version)), default=((), ""))
+        pairs = (need.partition(" ") for need in needs.split(", ") if need)
+        return [(needed, release) for needed, _, release in pairs]
 
     def limit_of(self, package: str) -> str | None:
         """The version below which a package stays: as the project says, or else as its code does.
@@ -143,8 +150,7 @@ class Releases(Sources):
                 found.append(
                     Assumption("effect", f"somebody has run this since {package} {version} came out, long ago")
                 )
-        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
-        by_package = {package: version, needed: release}
+        by_package = {package: version, **dict(self._needed_with(package, version))}
         for each in self._early_names:
             release = by_package.get(each.package, "0")
             is_same = bool(name) and (each.package, each.version) == (package, version)

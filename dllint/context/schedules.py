@@ -19,6 +19,7 @@ from dllint.sites import Site
 from dllint.values import Function, Instance, Items, Value
 
 _CHANGES = {"StepLR": "step_size", "MultiStepLR": "milestones"}
+_PATIENCE = 10  # of `ReduceLROnPlateau`, where none is given
 _POSITION_OF_GAMMA = {"StepLR": 2, "MultiStepLR": 2, "ExponentialLR": 1}
 
 
@@ -95,6 +96,10 @@ class Schedules(Optimizers, Paths, Sources):
     def _first_change(self, scheduler: Instance) -> int | None:
         """After how many epochs a scheduler changes the rate, where it does so now and then."""
         kind = scheduler.library_name.rpartition(".")[2]
+        if kind == "ReduceLROnPlateau":
+            patience = scheduler.arguments.get(3, "patience")
+            number = self.constant(patience) if patience is not None else _PATIENCE
+            return number + 1 if isinstance(number, int) else None  # the first of all is the best until then
         given = scheduler.arguments.get(1, _CHANGES[kind]) if kind in _CHANGES else None
         numbers = given.items if isinstance(given, Items) and given.exact else (given,)
         found = [self.constant(each) for each in numbers if each is not None]

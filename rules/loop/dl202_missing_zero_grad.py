@@ -43,6 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    AttributeAssigned,
     Backward,
     Class,
     Context,
@@ -72,9 +73,11 @@ def is_run_by_framework(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
 
 
 def is_cleared(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
-    """something in the loop clears the gradients"""
-    clearings = (event for event in ctx.beside(step, loop) if isinstance(event, ZeroGrad))
-    return any(ctx.may_concern(event.target, step.optimizer) for event in clearings)
+    """something in the loop clears the gradients, or puts others in their place: `shared._grad = own.grad`"""
+    beside = ctx.beside(step, loop)
+    clearings = [event.target for event in beside if isinstance(event, ZeroGrad)]
+    clearings += [e.target for e in beside if isinstance(e, AttributeAssigned) and e.attribute == "_grad"]
+    return any(ctx.may_concern(target, step.optimizer) for target in clearings)
 
 
 def is_rebuilt(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
