@@ -163,12 +163,15 @@ def _ends(ctx: Context) -> Iterator[Site]:
 
 
 def _is_padding(node: ast.AST) -> bool:
-    """Whether a node sets what pads or where generation ends, rather than what a text ends with."""
+    """Whether a node sets what pads or where generation ends, or makes a prompt, rather than what a text ends with."""
     if isinstance(node, ast.Assign):
         names = {getattr(each, "attr", "") or getattr(each, "id", "") for each in node.targets}
         return not names.isdisjoint((*_PADDING, *_EOS))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return True  # `[tokenizer.eos_token_id] * missing`
+    if isinstance(node, ast.Call):
+        asked = [each.value for each in node.keywords if each.arg == "add_generation_prompt"]
+        return any(isinstance(each, ast.Constant) and each.value is True for each in asked)
     return isinstance(node, ast.keyword) and node.arg in (*_PADDING, *_EOS)
 
 
