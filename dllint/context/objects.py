@@ -151,7 +151,7 @@ class Objects(Naming):
         return in_doubt and not isinstance(model, Instance)
 
     def _sensitivity_of(self, model: Value, *, as_loaded: bool = False) -> Sensitivity:
-        switched = self._switched_off() if as_loaded else frozenset[int]()
+        switched = self._switched_off() - self._identities_of(model) if as_loaded else frozenset[int]()
         assigned = self.all_of(AttributeAssigned)
         return sensitivity_of(self._machine, model, assigned, as_loaded=as_loaded, switched=switched)
 
