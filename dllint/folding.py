@@ -7,6 +7,8 @@ Findings of one rule with the same message (but for names in it), severity and c
 - they are in one scope, and their traces begin with the same call: a helper that is called several times;
 - they are in one scope, and in different arms of one ``if`` or ``match``;
 - they have the very same message in one statement without a block: both terms of a loss;
+- they, or their traces, begin on lines that follow one another, and that are the same but for what the messages name:
+  ``encoder.eval()`` and ``decoder.eval()``;
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
   with the same text: an option that each of ten scripts has; or, where the trace begins with the place itself, the same
@@ -86,7 +88,7 @@ class _Folding:
         for finding in findings:
             for cause in self._causes(finding):
                 _merge(group_of, first.setdefault(cause, finding), finding)
-        for together in (*self._in_arms(findings), *self._in_one_statement(findings)):
+        for together in (*self._in_arms(findings), *self._in_one_statement(findings), *self._in_rows(findings)):
             for finding in together[1:]:
                 _merge(group_of, together[0], finding)
         return {id(group): group for group in group_of.values()}.values()
@@ -94,7 +96,7 @@ class _Folding:
     def _causes(self, finding: Finding) -> Iterator[Hashable]:
         """What identifies the causes of a finding, arms of branches aside."""
         place, trace = finding.location, finding.trace
-        before = next((hop.location for hop in trace if not hop.message.startswith(_CALL)), place)
+        before = _beginning(finding)
         if before != place:
             yield "place", before, finding.message if self._is_around(finding) else ""
         if trace and trace[0].location != place:
@@ -150,6 +152,23 @@ class _Folding:
                 if len(hit) > 1:
                     yield hit
 
+    def _in_rows(self, findings: list[Finding]) -> Iterator[list[Finding]]:
+        """The findings that begin on two lines which follow one another, where these differ in what is named alone."""
+        begins = [(_beginning(each), each) for each in findings]
+        at = {(place.path, place.cell, place.line): each for place, each in begins}
+        for (path, cell, line), finding in at.items():
+            after = at.get((path, cell, line + 1))
+            is_other = after is not None and after.scope == finding.scope and after.message != finding.message
+            if after is not None and is_other and self._form(after) == self._form(finding):
+                yield [finding, after]
+
+    def _form(self, finding: Finding) -> str:
+        """The line that a finding begins on, without what its message names."""
+        text = self._text(_beginning(finding))
+        for name in _NAME.findall(finding.message):
+            text = text.replace(name.strip("`"), "``")
+        return text
+
     def _by_scope(self, findings: list[Finding]) -> Iterator[list[Finding]]:
         """Several findings with one message in one scope."""
         scopes: dict[Hashable, list[Finding]] = defaultdict(list)
@@ -176,6 +195,12 @@ class _Folding:
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._trees[key] = ast.Module([], [])
         return self._trees[key]
+
+
+def _beginning(finding: Finding) -> Location:
+    """Where the trace of a finding begins, the calls that lead there aside; else the place itself."""
+    begun = (hop.location for hop in finding.trace if not hop.message.startswith(_CALL))
+    return next(begun, finding.location)
 
 
 def _is_of_release(finding: Finding) -> bool:

@@ -247,6 +247,20 @@ def test_a_release_that_nothing_rules_out() -> None:
     assert len(fold(*(replace(each, message=f"`{each.message[4]}` is refused") for each in known))) == 2
 
 
+def test_lines_that_differ_in_names_alone() -> None:
+    write(
+        "a.py",
+        "def validate():\n    one.eval()\n    two.eval()\n    three.eval()\n    four.train(False)\n    five.eval()\n",
+    )
+    left = [
+        replace(found("a.py", line), message=f"`{name}` is left in evaluation mode")
+        for line, name in enumerate(("one", "two", "three", "four", "five"), 2)
+    ]
+    assert fold(*left) == [["a.py:2", "a.py:3", "a.py:4"], ["a.py:5"], ["a.py:6"]]
+    elsewhere = replace(left[1], scope="other")
+    assert len(fold(left[0], elsewhere)) == 2
+
+
 def test_a_file_stands_before_a_notebook() -> None:
     assumes = (Assumption("version", "the project runs with numpy 2.0 or a later one"),)
     late = Finding(
