@@ -168,6 +168,8 @@ def test_the_channel_of_pytorch_has_no_torch_after_2_5(tmp_path: Path, told: dic
         ("setup_txt", "accelerate==0.21.0\ntorch==2.1.0\nnumpy==1.24.4\nscipy==1.10\nx @ file:///x.whl\n", True),
         ("classes_txt", "accelerate\ntorch==2.1.0\nnumpy\nscipy\nx\n", False),
         ("setup_txt", "torch==2.1.0\n", False),
+        ("requirements_txt", "http://x.org/whl/cu80/torch-0.2.0.post3-cp35-cp35m-manylinux1_x86_64.whl\n", True),
+        ("requirements_txt", "https://x.org/whl/cu130/torch-2.11.0%2Bcu130-cp312-cp312-linux_x86_64.whl\n", False),
     ],
 )
 def test_what_pip_has_frozen_may_be_called_anything(tmp_path: Path, name: str, text: str, is_known: bool) -> None:

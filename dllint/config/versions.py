@@ -27,6 +27,7 @@ from dllint.config.notes import is_note, notes_in, pythons_entered, told_by_text
 from dllint.config.requirement_files import requirement_files
 from dllint.config.tools import (
     installed_in,
+    package_of_wheel,
     packages_of_pipfile,
     pythons_of_tools,
     pythons_required,
@@ -173,7 +174,9 @@ def _read(path: Path) -> str:
 
 def _requirement(text: str) -> Iterator[tuple[str, str]]:
     """The package of one requirement (PEP 508), and what is said of its version."""
-    if match := _REQUIREMENT.match(text):
+    if package := package_of_wheel(text):
+        yield _called(package), version_of_wheel(text)
+    elif match := _REQUIREMENT.match(text):
         yield _called(match.group(1)), version_of_wheel(match.group(2)) or _without_build(match.group(2))
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dllint.interp.source.later_reads import walk_without_own
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 
@@ -153,19 +154,21 @@ def _reads_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[ast.Name
     later = [node for node in nodes.names.get(name, ()) if node.lineno > end]
     if not later:
         return
+    own = {id(node) for node in walk_without_own(name, around)}
+    later = [node for node in later if id(node) in own]
     changes = (each for each in nodes.of(ast.Assign, ast.AugAssign) if each.lineno > end)
-    own = {id(node): each for each in changes for node in walk(each)}
+    changed = {id(node): each for each in changes for node in walk(each)}
     stores = [node for node in later if not isinstance(node.ctx, ast.Load)]
     within = (each for each in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef) if each is not around)
     inside = {id(node) for each in within for node in walk(each)}
     for node in later:
         if id(node) in inside:
             continue
-        statement = own.get(id(node))
+        statement = changed.get(id(node))
         if not isinstance(node.ctx, ast.Load) and not isinstance(statement, ast.AugAssign):
             continue
         before = (each for each in stores if each is not node and each.lineno <= node.lineno)
-        if not any(statement is None or own.get(id(each)) is not statement for each in before):
+        if not any(statement is None or changed.get(id(each)) is not statement for each in before):
             yield node
 
 

@@ -9,6 +9,7 @@ from dllint.interp.source.bindings import Definition, blocks_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.sites import Module, Site
 
+_COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _LOOPS = ast.For | ast.AsyncFor | ast.While
 
 
@@ -77,10 +78,25 @@ def _reads_of_next_round(
 
 def _reads(name: str, *nodes: ast.AST) -> list[ast.Name]:
     """Where a variable is read: adding to it is no reading that anything else sees, but it keeps what was there."""
-    inside = [each for node in nodes for each in ast.walk(node)]
+    inside = [each for node in nodes for each in walk_without_own(name, node)]
     grown = [each.target for each in inside if isinstance(each, ast.AugAssign)]
     loads = [each for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
     return [each for each in (*loads, *grown) if isinstance(each, ast.Name) and each.id == name]
+
+
+def walk_without_own(name: str, node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes; of a comprehension with a variable of that name only what it goes over, which is computed before."""
+    pending = [node]
+    for current in pending:  # which grows meanwhile
+        yield current
+        if isinstance(current, _COMPREHENSIONS) and any(_is_target(name, each) for each in current.generators):
+            pending.append(current.generators[0].iter)
+        else:
+            pending.extend(ast.iter_child_nodes(current))
+
+
+def _is_target(name: str, generator: ast.comprehension) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(generator.target))
 
 
 def _binds(name: str, statement: ast.stmt) -> bool:
