@@ -242,12 +242,14 @@ class Scores(Phases):
         """In which phase a loss or metric was computed that is read in a loop over epochs.
 
         The loop over batches tells it that adds it up, or else its name, or that of the function that returns it.
+        Nothing is known where its name says something else than the loop.
         """
         score, made = place.node, self._made_in(place, outer)
         assert isinstance(score, ast.expr)
         adding = self._adding(place, outer)
         if adding is not None:
-            return self.phase(adding.event)
+            found, named = self.phase(adding.event), phase_of(ast.unparse(as_number(score)).rpartition(".")[2])
+            return found if named in ("unknown", found.name) else Phase("unknown")
         calls = [each.func for each in ast.walk(made) if isinstance(each, ast.Call)] if made is not None else []
         for text in (ast.unparse(as_number(score)), *map(ast.unparse, calls)):
             phase = phase_of(text.rpartition(".")[2])
