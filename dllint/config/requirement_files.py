@@ -9,14 +9,16 @@ from pathlib import Path
 _NAMES = tuple(f"{place}.{ending}" for place in ("*req*", "requirements/*") for ending in ("txt", "in"))
 _FIXED = re.compile(r"[A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:==\s*\d|@ )")
 _SHORT = 100_000  # bytes
+_MOST = 20  # files with such an ending; more of them are data
 _FEWEST, _NEARLY_ALL = 5, 0.8  # lines
 
 
 def requirement_files(folder: Path, read: Callable[[Path], str]) -> list[Path]:
     """The files with such a name, and those that are what ``pip freeze`` writes, whatever they are called."""
     named = {path for pattern in _NAMES for path in folder.glob(pattern)}
-    others = (path for path in folder.glob("*.txt") if path not in named and _is_short(path))
-    return sorted(named | {path for path in others if _is_frozen(read(path))})
+    others = [path for path in folder.glob("*.txt") if path not in named]
+    looked_at = filter(_is_short, others if len(others) <= _MOST else ())
+    return sorted(named | {path for path in looked_at if _is_frozen(read(path))})
 
 
 def _is_frozen(text: str) -> bool:

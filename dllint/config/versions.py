@@ -2,12 +2,13 @@
 
 A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and the one below which it stays (``<3``), a
 lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
-the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, ``setup.cfg``, an
-environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and the project's virtual environment. How late a
-version may be is also read off such files in the folders of the project and off comments in them, off the image that a
-Dockerfile begins with, off commands that install or call something or enter an environment (``pip install
-torch==1.4``, ``python3.6 x.py``, ``conda activate py36``), off what pyenv, PyCharm, tox and services for tests run, and
-off its READMEs and other notes; of all these the strictest counts.
+the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt`` and what ``pip freeze`` has written
+under any name, ``setup.py``, ``setup.cfg``, an environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and
+the project's virtual environment. How late a version may be is also read off such files in the folders of the project
+and off comments in them, off the image that a Dockerfile begins with, off commands that install or call something or
+enter an environment (``pip install torch==1.4``, ``python3.6 x.py``, ``conda activate py36``), off what pyenv, PyCharm,
+tox and services for tests run, off its READMEs and other notes, and off the channels of conda that these name; of all
+these the strictest counts.
 The Python that a notebook ran with is not read: that tells when it was run, not with what it is run today.
 """
 

@@ -56,7 +56,8 @@ class _Scales:
     def read(self) -> list[float]:
         """All of them."""
         waiting, self._waiting = self._waiting, []
-        self._known += torch.stack([each.float().reshape(()) for each in waiting]).tolist() if waiting else []
+        scales = [each.float().reshape(()).to(waiting[-1].device) for each in waiting]
+        self._known += torch.stack(scales).tolist() if scales else []
         return self._known
 
 
