@@ -19,7 +19,8 @@ Findings of one rule with the same message (but for names in it), severity and c
   the name of one folder.
 
 Causes are joined: a finding that shares one with two others makes one of all three. The first in the order of
-presentation is kept, and the places of the rest become its ``others``. Its trace tells what these say besides.
+presentation is kept, files before notebooks, and the places of the rest become its ``others``. Its trace tells what
+these say besides.
 
 Folding is about what is shown, and comes last: suppression comments, the baseline, fixes and runs are about each place,
 fingerprints are those that the findings have among all, and an editor shows each place.

@@ -18,7 +18,8 @@ unclipped norm.
 
 ## Not reported
 Clipping that a later step of the same or another optimizer uses (a second backward pass in between, two networks),
-clipping of weights (`p.data.clamp_`), and paths on which the step has not happened yet.
+clipping of weights (`p.data.clamp_`), paths on which the step has not happened yet, and what another call clips in
+time.
 
 ## Fix (unsafe)
 Moves the clipping before the step where both stand in the same block and no gradient scaler is used. Unsafe

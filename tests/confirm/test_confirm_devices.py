@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from dllint.confirm.ending import told
+from dllint.confirm.ending import has_failed, told
 from dllint.confirm.evidence import Judgement, Record, Settings
 from dllint.confirm.inside import devices
 from dllint.confirm.inside.run import Run
@@ -68,3 +68,10 @@ def test_a_device_that_was_lost_before_any_step_is_explained() -> None:
     record = Record(1, 0, "observe", "2.13", "cuda", "exception", error=f"AcceleratorError: {LOST}")
     lines = told(Outcome(["train.py"], [record], exit_code=1, output=["Traceback", *LOST.splitlines()]))
     assert any("CUDA_LAUNCH_BLOCKING=1" in line for line in lines)
+
+
+@pytest.mark.parametrize(("error", "failed"), [("KeyboardInterrupt: ", False), ("RuntimeError: no", True)])
+def test_who_ends_a_run_by_ctrl_c_has_not_seen_it_fail(error: str, failed: bool) -> None:
+    """Some systems give the exit code 1 then, and not that of the signal."""
+    record = Record(1, 0, "observe", "2.13", "cpu", "exception", error=error)
+    assert has_failed(Outcome(["train.py"], [record], exit_code=1)) is failed
