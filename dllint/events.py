@@ -329,6 +329,25 @@ class UnpackingRefused(Event, Generic[V]):
     parts: tuple[int, ...]
 
 
+Absence = Literal["unbound", "early", "main", "module", "object", "import"]
+
+
+@dataclass(slots=True, eq=False)
+class NameMissing(Event):
+    """Code reads a ``name`` that is not there, so that Python raises.
+
+    ``absence`` tells how: nothing binds it (``unbound``); a function binds it later (``early``); its file binds it only
+    when it is run itself (``main``); a file of the project has no such name, where it is read from it (``module``) or
+    imported (``import``); or an ``object`` of a class of the project has no such attribute. ``lacking`` is where that
+    file, function or class begins, and ``owner`` is its name.
+    """
+
+    name: str
+    absence: Absence
+    owner: str
+    lacking: Site
+
+
 @dataclass(slots=True, eq=False)
 class OptionMissing(Event):
     """Code reads an option ``name`` of a command line, which the parser asked at ``parsed`` does not have."""

@@ -10,8 +10,17 @@ from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
+from dllint.context.starting import PACKAGING, Starting
 from dllint.context.switched_off import SwitchedOff
-from dllint.events import CallRefused, Event, ModelForward, OptimizerStep, OptionMissing, UnpackingRefused
+from dllint.events import (
+    CallRefused,
+    Event,
+    ModelForward,
+    NameMissing,
+    OptimizerStep,
+    OptionMissing,
+    UnpackingRefused,
+)
 from dllint.interp.ask.failing_samples import failure_in_part
 from dllint.interp.run.failures import Failure, fails_in_training, failure_after, origin_of
 from dllint.interp.source.bindings import Definition
@@ -45,8 +54,6 @@ _EVALUATES = AnyOf(  # or uses what sets the mode itself
     *((name, rf"\b{name}\b") for name in (*_FRAMEWORKS, "ignite", "catalyst")),
 )
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
-_TESTS = frozenset(("test", "tests"))
-_PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 _STARTS_GROUP = r"\b(?:init_process_group|init_distributed\w*)\("
 _MAY_START_GROUP = (  # or code that the project does not have
     r"(?i)init\w*_(?:process_group|dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_"
@@ -54,11 +61,12 @@ _MAY_START_GROUP = (  # or code that the project does not have
     r"|mmengine|mmcv|detectron2|fairseq|colossalai|megatron|transformers|init_device_mesh|Trainer\b|\bexec\b|\bspawn\b"
     r"|\blaunch|multiprocess"
 )
+_REFUSED = (CallRefused, NameMissing, OptionMissing, UnpackingRefused)
 _IN_ORDER = Assumption("effect", "the cells are run in their order, with the files as they are now")
 _ON_A_TRIAL = Assumption("effect", "this is more than a trial of what the file defines")
 
 
-class Running(Assuming, SwitchedOff):
+class Running(Assuming, Starting, SwitchedOff):
     """What is assumed of a program as a whole, and of the definition around a place."""
 
     def runs(self, site: Site, event: Event | None) -> Iterator[Assumption]:
@@ -76,8 +84,8 @@ class Running(Assuming, SwitchedOff):
         yield from self._set_aside()
         yield from self.made_up()
         yield from self.is_training((enclosing_scope(site),))
-        yield from self._needed(event)
-        yield from self._kept()
+        yield from self.needed(event)
+        yield from self.kept()
         yield from self.switched_off(site, event)
 
     def starts_no_processes(self) -> bool:
@@ -279,7 +287,7 @@ class Running(Assuming, SwitchedOff):
         """
         is_there = failure.site.module is site.module and failure.site.line == site.line
         is_failure = is_there and not isinstance(event, ModelForward)  # what it gives is lost
-        told = (*self.all_of(OptionMissing), *self.all_of(CallRefused), *self.all_of(UnpackingRefused))
+        told = tuple(found for kind in _REFUSED for found in self.all_of(kind))
         is_failure = is_failure or any(each.site.node is site.node for each in told)
         events, origin = tuple(walk(failure.body)), origin_of(failure.body) or failure.site
         refused = (each for each in events if isinstance(each, CallRefused))
@@ -301,7 +309,7 @@ class Running(Assuming, SwitchedOff):
         Where nobody imports it, and the commands in the project's notes run other scripts of it, nobody may.
         """
         module, scripts = self.program.module, self._machine.project.scripts_run
-        others = {file.stem for file in self._machine.project.files if file.name not in _PACKAGING} & scripts
+        others = {file.stem for file in self._machine.project.files if file.name not in PACKAGING} & scripts
         is_left_out = bool(others) and module.file.stem not in others
         if not is_left_out or module.source.notebook is not None or any(self._importers(module)):
             return ()
@@ -319,70 +327,6 @@ class Running(Assuming, SwitchedOff):
 
     def _used(self, name: str) -> Assumption:
         return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")
-
-    def _needed(self, event: Event | None) -> Iterator[Assumption]:
-        """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
-        project = self._machine.project
-        module = self.program.module
-        in_one_piece = module.source.notebook is None and not project.is_edited  # the cells of notebooks run one by one
-        if module.repeated_argument is not None or (in_one_piece and module.is_unparsable):
-            yield Assumption("effect", f"`{module.file.name}` is mended, which no Python compiles")
-        elif (user := self._refused_user(event)) is not None:
-            yield Assumption("effect", f"`{user.file.name}` is mended, which is to import this and does not start")
-        found = project.obstacles(module)
-        if found.broken is not None:
-            yield Assumption("effect", f"`{found.broken.file.name}` is mended, which is imported and cannot be parsed")
-        if found.missing and not self._is_of_library(found.missing):
-            yield Assumption("effect", f"`{found.missing}` exists, which is not in the project")
-        if found.refused:
-            yield Assumption(
-                "effect", f"`{found.refused}` exists, which is imported and which its module does not have"
-            )
-        if found.stray is not None and not self._is_of_library(found.stray[0]):
-            name, importer = found.stray
-            told = f"`{name}` is found, which `{importer.file.name}` imports from beside itself, away from the script"
-            yield Assumption("effect", told)
-        if found.beyond is not None and not self._is_of_library(found.beyond[0]):
-            dotted, name = found.beyond
-            yield Assumption("effect", f"`{name}` is found, which `{dotted}` imports from above its outermost package")
-        if found.unbound is not None:
-            name, importer = found.unbound
-            yield Assumption(
-                "effect", f"`{importer.file.name}` is mended, which is imported and reads `{name}` unbound"
-            )
-        if found.above and not self._is_of_library(found.above) and not any(self._importers(self.program.module)):
-            yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
-
-    def _refused_user(self, event: Event | None) -> SourceModule | None:
-        """A file that cannot be imported, if only such files import that of the program, which is no script.
-
-        Where no event tells that a place is reached, files that lack what they import use nothing anyway.
-        """
-        project, module = self._machine.project, self.program.module
-        if not project.is_whole_around(module) or module.is_script or has_main_guard(module):
-            return None
-        if module.source.notebook is not None or any(project.notebooks_with(module.file.stem)):
-            return None
-        users = list(self._importers(module))
-        hindered = (
-            each.is_unparsable or (event is not None and project.obstacles(each).is_lacking)
-            for each in project.reading_each(users)
-        )
-        return users[0] if users and all(hindered) else None
-
-    def _is_of_library(self, dotted: str) -> bool:
-        return dotted.partition(".")[0] in self.facts.packages
-
-    def _kept(self) -> Iterator[Assumption]:
-        """That somebody runs the tests of a library that is kept in the project, with its own file for installation."""
-        project, file = self._machine.project, self.program.module.file
-        around = [folder for folder in file.parents if project.root in folder.parents]
-        for library in around[1:]:
-            is_tests = not _TESTS.isdisjoint(file.relative_to(library).parts[:-1])
-            if is_tests and not _PACKAGING.isdisjoint(project.names_in(library)):
-                if any(library not in other.parents for other in project.files):
-                    yield Assumption("effect", f"somebody runs the tests of `{library.name}`, which is kept here")
-                return
 
     def _top_level(self, name: str) -> Sequence[ast.stmt]:
         """The statements at the top of the program's file that bind a name."""

@@ -14,14 +14,8 @@ from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
-from dllint.interp.run.missing_attributes import has_not
-from dllint.interp.run.missing_names import (
-    is_forgotten,
-    is_not_in,
-    is_of_another_script,
-    is_read_too_early,
-    missing_option,
-)
+from dllint.interp.run.missing_attributes import missing_member
+from dllint.interp.run.missing_names import missing_name, missing_option
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
@@ -47,9 +41,9 @@ def _constant(machine: Machine, node: ast.Constant, scope: Scope) -> Value:
 
 def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
     value = names.lookup(machine, node.id, scope)
-    is_missing = isinstance(value, Symbol) and value.name == "unknown" and is_forgotten(machine, node, scope)
-    if is_missing or is_of_another_script(machine, node, scope) or is_read_too_early(machine, node, scope):
-        raise CallError(Site(scope.module, node))
+    missing = missing_name(machine, node, scope, value)
+    if missing is not None:
+        raise CallError(machine.emit(missing).site)
     return value
 
 
@@ -69,8 +63,9 @@ def _base(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
         CallError: a module or an object of the project has no such attribute.
     """
     base = evaluate(machine, node.value, scope)
-    if is_not_in(machine, base, node.attr) or has_not(machine, base, node.attr, node.value):
-        raise CallError(Site(scope.module, node))
+    missing = missing_member(machine, base, node, scope.module)
+    if missing is not None:
+        raise CallError(machine.emit(missing).site)
     return base
 
 

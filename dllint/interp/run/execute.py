@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.choices import Choice, alternatives
 from dllint.events import ParametersUpdated
-from dllint.interp.run import assignment, containers, contexts, graph, names, unrolling
+from dllint.interp.run import assignment, containers, contexts, graph, last_turns, names, unrolling
 from dllint.interp.run.classes import make_class, make_function
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import consistent, guards_of
 from dllint.interp.run.joining import CallError
-from dllint.interp.run.missing_names import is_refused
+from dllint.interp.run.missing_names import missing_import
 from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guard, Guards, Site
@@ -227,6 +227,7 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
     with machine.looping(loop):
         assignment.assign(machine, node.target, element, scope)
         left = execute_block(machine, node.body, scope)
+    last_turns.keep_last(machine, node, targets, scope)
     if node.orelse:
         execute_block(machine, node.orelse, scope)
     return "raise" if left == "raise" else None
@@ -343,8 +344,8 @@ def _class(machine: Machine, node: ast.ClassDef, scope: Scope) -> str | None:
 
 def _import(machine: Machine, node: ast.Import | ast.ImportFrom, scope: Scope) -> str | None:
     names.bind_import(machine, node, scope, only=scope.wanted)
-    if isinstance(node, ast.ImportFrom) and is_refused(machine, node, scope.module):
-        raise CallError(Site(scope.module, node))
+    if isinstance(node, ast.ImportFrom) and (missing := missing_import(machine, node, scope.module)) is not None:
+        raise CallError(machine.emit(missing).site)
     return None
 
 

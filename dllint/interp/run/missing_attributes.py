@@ -11,15 +11,16 @@ import re
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+from dllint.events import NameMissing
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.guards import text_of
-from dllint.interp.run.missing_names import is_of_project
+from dllint.interp.run.missing_names import is_not_in, is_of_project, named
 from dllint.interp.run.unset_attributes import stores_left_out
 from dllint.interp.source.bindings import bindings_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
-from dllint.values import Class, External, Instance, Value
+from dllint.values import Class, External, Instance, ModuleReference, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -56,24 +57,31 @@ _WRAPS = re.compile(  # what makes another object of a module, which is taken fo
 )
 
 
-def has_not(machine: Machine, base: Value, name: str, node: ast.expr) -> bool:
+def missing_member(machine: Machine, base: Value, read: ast.Attribute, reader: SourceModule) -> NameMissing | None:
+    """That ``base.name`` raises `AttributeError`, if so: a file or a class of the project has no such name."""
+    if isinstance(base, ModuleReference) and is_not_in(machine, base, read.attr):
+        return NameMissing(Site(reader, read), read.attr, "module", *named(base.module))
+    cls = base.cls if isinstance(base, Instance) else base
+    if not isinstance(base, Class | Instance) or not isinstance(cls, Class):
+        return None
+    lacking = cls.name, Site(cls.module, cls.node)
+    is_missing = _has_not(machine, base, cls, read.attr, read.value)
+    return NameMissing(Site(reader, read), read.attr, "object", *lacking) if is_missing else None
+
+
+def _has_not(machine: Machine, base: Class | Instance, cls: Class, name: str, node: ast.expr) -> bool:
     """Whether ``base.name`` raises `AttributeError`: nothing in a class, or anywhere, sets it.
 
     Args:
         machine: what interprets the program.
         base: a class, or an object of one.
+        cls: the class.
         name: the attribute.
         node: the expression that gave it.
     """
     if machine.block is None or name.startswith("__") or name in _OF_ROOTS or machine.main.source.notebook is not None:
         return False
-    if isinstance(base, Class):
-        cls = base
-    elif isinstance(base, Instance) and isinstance(base.cls, Class) and base.arguments.exact:
-        cls = base.cls
-        if name in base.attributes or not _ENUMS.isdisjoint(cls.library_bases):
-            return False
-    else:
+    if isinstance(base, Instance) and not _is_all_known(base, cls, name):
         return False
     if find_member(machine, cls, name) is not None:
         return False
@@ -86,6 +94,11 @@ def has_not(machine: Machine, base: Value, name: str, node: ast.expr) -> bool:
     is_module = _MODULE in cls.library_bases
     is_itself = isinstance(node, ast.Name) and node.id == "self"
     return known and (not is_module or is_itself or not _is_wrapped(machine))
+
+
+def _is_all_known(instance: Instance, cls: Class, name: str) -> bool:
+    """Whether nothing is known to give an object an attribute, and all that its constructor got is known."""
+    return instance.arguments.exact and name not in instance.attributes and _ENUMS.isdisjoint(cls.library_bases)
 
 
 def _is_closed(cls: Class) -> bool:

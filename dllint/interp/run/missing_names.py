@@ -11,7 +11,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from dllint.events import OptionMissing
+from dllint.events import Absence, NameMissing, OptionMissing
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set, variables_of
 from dllint.interp.source.early_reads import is_read_unbound
 from dllint.interp.source.imported import ALSO_KNOWN
@@ -21,7 +21,7 @@ from dllint.interp.source.top_imports import is_one_of_several
 from dllint.interp.source.trials import has_main_guard
 from dllint.interp.source.unbound_names import is_of_script_alone, is_provided, is_unbound, names_missing
 from dllint.sites import Site
-from dllint.values import Instance, ModuleReference
+from dllint.values import Instance, ModuleReference, Symbol
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -32,18 +32,43 @@ _MANY_STATEMENTS = 20
 _SEARCH_PATH = re.compile(r"\bsys\.path\b")
 
 
-def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
-    """Whether a `from … import …` raises `ImportError`: the file that it names binds no such name."""
+def missing_import(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> NameMissing | None:
+    """That a `from … import …` raises `ImportError`, if so: the file that it names binds no such name."""
     if not _is_run(machine):
-        return False
+        return None
     module = machine.project.find(importer, statement.module or "", statement.level)
     if module is None or module is importer or not _is_the_one(machine, statement, importer, module):
-        return False
+        return None
     with machine.project.reading(module):
-        return any(lacks(machine.project, module, alias.name) for alias in statement.names)
+        missing = next((each.name for each in statement.names if lacks(machine.project, module, each.name)), "")
+    return NameMissing(Site(importer, statement), missing, "import", *named(module)) if missing else None
 
 
-def is_forgotten(machine: Machine, node: ast.Name, scope: Scope) -> bool:
+def named(module: SourceModule) -> tuple[str, Site]:
+    """The name of a file, and the place where it begins."""
+    return module.file.name, Site(module, module.tree)
+
+
+def missing_name(machine: Machine, node: ast.Name, scope: Scope, value: Value) -> NameMissing | None:
+    """That a variable cannot be read, if so: nothing has bound it, or nothing will have where it is read.
+
+    ``value`` is what is known of it.
+    """
+    absence: Absence | None = None
+    if isinstance(value, Symbol) and value.name == "unknown" and _is_forgotten(machine, node, scope):
+        absence = "unbound"
+    elif _is_of_another_script(machine, node, scope):
+        absence = "main"
+    elif _is_read_too_early(machine, node, scope):
+        absence = "early"
+    if absence is None:
+        return None
+    function = scope.function if absence == "early" else None
+    owner = named(scope.module) if function is None else (function.qualified_name, Site(scope.module, function.node))
+    return NameMissing(Site(scope.module, node), node.id, absence, *owner)
+
+
+def _is_forgotten(machine: Machine, node: ast.Name, scope: Scope) -> bool:
     """Whether a name raises `NameError`: nothing binds it where it is read, and Python has none of its own.
 
     What functions bind for themselves is missing at the top of a file, nor in other functions. Of a file that stands
@@ -71,7 +96,7 @@ def _lacks_nothing_else(machine: Machine, name: str, module: SourceModule) -> bo
     return names_missing(project, module) == {name}
 
 
-def is_of_another_script(machine: Machine, node: ast.Name, scope: Scope) -> bool:
+def _is_of_another_script(machine: Machine, node: ast.Name, scope: Scope) -> bool:
     """Whether a name raises `NameError` as its file is imported, and binds it only when it is run itself."""
     module = scope.module
     if module is machine.main or not is_of_script_alone(machine.project, module, node.id, node):
@@ -81,7 +106,7 @@ def is_of_another_script(machine: Machine, node: ast.Name, scope: Scope) -> bool
     return not _is_set_from_outside(machine, node.id)
 
 
-def is_read_too_early(machine: Machine, node: ast.Name, scope: Scope) -> bool:
+def _is_read_too_early(machine: Machine, node: ast.Name, scope: Scope) -> bool:
     """Whether a name raises `UnboundLocalError`: it is one of a function, which binds it only after that.
 
     Of a function that stands alone in a file it may be left out where it begins: that is a piece, too.
@@ -127,7 +152,19 @@ def is_not_in(machine: Machine, base: Value, name: str) -> bool:
     with machine.project.reading(module):
         if module.folder != machine.main.folder or module.is_package or not lacks(machine.project, module, name):
             return False
-    return not _is_set_from_outside(machine, name)
+    return _is_found_beside(machine, module) and not _is_set_from_outside(machine, name)
+
+
+def _is_found_beside(machine: Machine, module: SourceModule) -> bool:
+    """Whether a file beside the script is what Python finds by its name: no library is called so, nor the
+    folder that they lie in, and the script is run itself, not imported by files of another folder, from which other
+    files would be found."""
+    project, main = machine.project, machine.main
+    if _is_library(machine, module.file.stem) or module.file.stem == module.folder.name:
+        return False
+    if any(project.notebooks_with(main.file.stem)):
+        return False
+    return all(each.folder == main.folder or main not in project.imported_by(each) for each in project.mentioning())
 
 
 def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing | None:
@@ -168,7 +205,7 @@ def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceMod
     if importer is not machine.main or _is_library(machine, parts[0]):
         return False
     if module.file == machine.main.folder.joinpath(*parts).with_suffix(".py"):
-        return True
+        return _is_found_beside(machine, module)
     return _is_in_function(importer, statement) and _is_nowhere_else(machine, importer, module)
 
 
