@@ -151,8 +151,17 @@ class SeedNotApplied(Rule):
             )
 
     def _never_called(self, ctx: Context) -> Iterator[Finding]:
-        """Functions of the script that seed the generators, and that nothing calls."""
+        """Functions of the script, or that it imports, which seed the generators, and that nothing calls."""
         tree = ctx.program.module.tree
+        for name, site in _imported_in_vain(ctx):
+            yield ctx.finding(
+                self,
+                site,
+                f"`{name}` is imported and never called, and nothing else is seeded",
+                effect="each run starts from other weights and takes the samples in another order",
+                help=f"call `{name}` before the model and the loaders are made",
+                trace=[(site, "would seed the generators")],
+            )
         functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and "seed" in each.name.lower()]
         for function in functions if not _seeds_beside(functions, tree) else ():
             site = Site(ctx.program.module, function)
@@ -167,6 +176,34 @@ class SeedNotApplied(Rule):
                         help=f"call `{function.name}` before the model and the loaders are made",
                         trace=[(site, "would seed the generators")],
                     )
+
+
+def _imported_in_vain(ctx: Context) -> Iterator[tuple[str, Site]]:
+    """The functions of other files that would seed the generators of a script which trains, and which it only imports.
+
+    Where any code that is run may seed them otherwise, there are none.
+    """
+    module = ctx.program.module
+    calls: list[LibraryCall | OpaqueCall] = [*ctx.all_of(LibraryCall), *ctx.all_of(OpaqueCall)]
+    if not any(ctx.all_of(OptimizerStep)) or any("seed" in call.name.lower() for call in calls):
+        return
+    if _seeds_when_imported(ctx):
+        return
+    names = {each.id for each in nodes_of(module.tree).of(ast.Name)}
+    for statement in module.tree.body:
+        for alias in statement.names if isinstance(statement, ast.ImportFrom) else ():
+            name = alias.asname or alias.name
+            if "seed" not in name.lower() or name in names:
+                continue
+            if any(_seeds(function) for function in ctx.functions(alias.name, "seed")):
+                yield name, Site(module, statement)
+
+
+def _seeds_when_imported(ctx: Context) -> bool:
+    """Whether a file of the program calls something at its top that seeds, by its name."""
+    at_top = (each for _, tree in ctx.trees("seed") for each in tree.body if isinstance(each, ast.Expr))
+    calls = (each.value.func for each in at_top if isinstance(each.value, ast.Call))
+    return any("seed" in ast.unparse(called).lower() for called in calls)
 
 
 def _is_of_weights(event: LibraryCall, ctx: Context) -> bool:

@@ -46,10 +46,12 @@ from dllint.api import (
     Class,
     Context,
     Finding,
+    Guards,
     Instance,
     Rule,
     Symbol,
     Value,
+    alternatives,
     nodes_of,
     statement_around,
 )
@@ -133,14 +135,17 @@ class UnregisteredTensor(Rule):
     excuses = (is_not_of_forward, is_handed_in, is_handled, is_drawn_anew)
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
-        owner, value = event.target, event.value
-        if not isinstance(owner, Instance) or not isinstance(owner.cls, Class) or value.site is None:
+        owner, options = event.target, alternatives(event.value)
+        if not isinstance(owner, Instance) or not isinstance(owner.cls, Class) or not ctx.is_module(owner):
             return
-        what = _what_is_wrong(event, value, ctx) if ctx.is_module(owner) else ""
-        if what and (what != "random" or ctx.has_parameters(owner)) and not ctx.excused(self, event, owner, value):
-            yield self._report(event, value, what, ctx)
+        for guards, value in options:
+            what = _what_is_wrong(event, value, ctx) if value.site is not None else ""
+            is_alone = len(options) == 1 and ctx.has_parameters(owner)
+            if what and (what != "random" or is_alone) and not ctx.excused(self, event, owner, value):
+                yield self._report(event, value, guards, what, ctx)
+                return
 
-    def _report(self, event: AttributeAssigned, value: Value, what: str, ctx: Context) -> Finding:
+    def _report(self, event: AttributeAssigned, value: Value, guards: Guards, what: str, ctx: Context) -> Finding:
         messages = {
             "moved": "`{}` is no parameter: moving one makes a plain tensor",
             "learned": "`{}` is a plain tensor with gradients, and no parameter of the module",
@@ -152,7 +157,7 @@ class UnregisteredTensor(Rule):
             self,
             event,
             messages[what].format(event.attribute),
-            on=[event.value],
+            on=[guards, value],
             effect="who loads the checkpoint draws other numbers, and the model that was trained is lost"
             if is_random
             else "it is never trained, saved or moved with the module",
