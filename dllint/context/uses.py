@@ -15,6 +15,7 @@ from dllint.events import Backward
 from dllint.interp.run import graph
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
+from dllint.interp.source.sliced import cut_after
 from dllint.interp.source.trees import walk
 from dllint.sites import Site
 from dllint.values import Symbol, Value
@@ -122,6 +123,15 @@ class Uses(ProgramView):
             return ()
         targets = statement.targets[0].elts if isinstance(statement.targets[0], ast.Tuple | ast.List) else ()
         return tuple(not isinstance(each, ast.Name) or _is_variable_read(each.id, statement, site) for each in targets)
+
+    def cut_after(self, site: Site) -> tuple[Site, Site] | None:
+        """Where what is computed at a place is cut, later in its scope, into a part for training and one held out.
+
+        By slices, or by rows that are drawn from a table; the names of the parts tell which is which, and the part that
+        is held out is read.
+        """
+        cut = cut_after(site)
+        return None if cut is None else (Site(site.module, cut.train), Site(site.module, cut.held_out))
 
     def is_read_at(self, site: Site) -> bool:
         """Whether anything reads the value of the expression at a place; what is thrown away is not read."""
