@@ -113,9 +113,9 @@ class StatisticsFromAllSplits(Rule):
     def _cut_by_slices(self, seen: set[int], ctx: Context) -> Iterator[Finding]:
         """What is fitted, and cut by slices later: as `seen` tells, another way to split it was not found."""
         for call in ctx.method_calls("fit_transform"):
-            made = _maker(call, ctx)
+            made = _fitted_by(call, ctx)
             parts = ctx.cut_after(call) if made is not None and id(call.node) not in seen else None
-            if made is None or parts is None or _is_for_training(call, ctx):
+            if made is None or parts is None or _is_named_training(call, ctx):
                 continue
             train, held_out = parts
             yield ctx.finding(
@@ -150,7 +150,7 @@ class StatisticsFromAllSplits(Rule):
         )
 
 
-def _maker(call: Site, ctx: Context) -> LibraryCall | None:
+def _fitted_by(call: Site, ctx: Context) -> LibraryCall | None:
     """Where the object that a method is called of is made, if it is one that is fitted, and the only one it may be."""
     assert isinstance(call.node, ast.Call) and isinstance(call.node.func, ast.Attribute)
     receiver = call.node.func.value
@@ -158,20 +158,20 @@ def _maker(call: Site, ctx: Context) -> LibraryCall | None:
         event
         for event in ctx.all_of(LibraryCall)
         if event.site.module is call.module
-        and (event.site.node is receiver or _assigned(event.site) == ast.unparse(receiver))
+        and (event.site.node is receiver or _variable_of(event.site) == ast.unparse(receiver))
     ]
     is_fitted = bool(made) and all(_is_fitted(event.name) for event in made)
     return made[-1] if is_fitted else None
 
 
-def _assigned(site: Site) -> str:
+def _variable_of(site: Site) -> str:
     """The variable that a call is assigned to, as it is written."""
     statement = statement_around(site)
     is_whole = isinstance(statement, ast.Assign) and statement.value is site.node and len(statement.targets) == 1
     return ast.unparse(statement.targets[0]) if is_whole and isinstance(statement, ast.Assign) else ""
 
 
-def _is_for_training(call: Site, ctx: Context) -> bool:
+def _is_named_training(call: Site, ctx: Context) -> bool:
     """Whether the name of what is fitted on says that it is for training."""
     assert isinstance(call.node, ast.Call)
     names = [node.id for each in call.node.args[:1] for node in ast.walk(each) if isinstance(node, ast.Name)]
