@@ -9,7 +9,9 @@ from dllint.choices import Choice, alternatives
 from dllint.context.freezing import Freezing
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, LossCall, OptimizerCreated, OptimizerStep, ParametersAdded
+from dllint.forms import attribute_of
 from dllint.interp.run import graph
+from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Guards
 from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value
 
@@ -89,28 +91,34 @@ class Coverage(Freezing, Uses):
             for more, model in graph.objects_under(self._machine, call.inputs[0])
             if isinstance(model, Instance)
         ]
-        models = [model for *_, model in calls]
+        models: list[Value] = [model for *_, model in calls]
+        models += (each for each in self.models_behind(loss, with_gradients=True) if _is_from_outside(each))
         training = tuple(
             made for made, modules in held.items() if self._takes_steps(made) and self._share(modules, models)
         )
         inside = [module for modules in held.values() for module in modules]
+        is_given = any(not isinstance(module, Instance) for module in inside)
         for guards, call, model in calls if training else ():
             for module, name in self._left_out(model, call, inside, covered):
-                yield Untrained(module, name, call, event, training, guards, model if module is not model else None)
+                if not is_given or any(_is_made_beside(module, made) for made in training):
+                    yield Untrained(module, name, call, event, training, guards, model if module is not model else None)
 
     def _takes_steps(self, maker: _Maker) -> bool:
         steps = (each for step in self.steps() for each in self.objects(step.optimizer))
         return maker.frame.framework == "lightning" or any(self.is_same(each, maker.optimizer) for each in steps)
 
-    def _share(self, modules: list[Value], models: list[Instance]) -> bool:
+    def _share(self, modules: list[Value], models: list[Value]) -> bool:
         """Whether what an optimizer has takes part in a loss, as a whole or in parts."""
         return any(self.reaches(module, model) or self.reaches(model, module) for module in modules for model in models)
 
     def _held_by(self, maker: _Maker) -> list[Value]:
         """The modules whose parameters an optimizer was given; none if that is not all."""
         modules, is_complete = self.modules_in(maker.parameters)
-        is_known = is_complete and _are_only_parameters(maker.parameters)
-        return modules if is_known and all(isinstance(module, Instance) for module in modules) else []
+        if not _are_only_parameters(maker.parameters):
+            return []
+        unknown = [module for module in modules if not isinstance(module, Instance)]
+        is_known = all(map(_is_from_outside, unknown)) if unknown else is_complete
+        return modules if is_known else []
 
     def _is_made_here(self, step: OptimizerStep, makers: list[_Maker]) -> bool:
         return all(any(self.is_same(each, made.optimizer) for made in makers) for each in self.objects(step.optimizer))
@@ -197,6 +205,25 @@ def _are_made_tensors(given: Value | None) -> bool:
     """Whether an optimizer gets a list of tensors that were made for it alone, such as ``[log_alpha]``."""
     items = given.items if isinstance(given, Items) and given.exact else ()
     return bool(items) and all(isinstance(each, Symbol) and each.name in _MADE for each in items)
+
+
+def _is_from_outside(module: Value) -> bool:
+    """Whether a model was given by a caller who is not seen, or a library made it: nothing of the program is in it."""
+    while attribute_of(module) is not None:
+        assert isinstance(module, Symbol)
+        module = module.inputs[0]
+    return isinstance(module, Symbol) and (module.name == "parameter" or "." in module.name[1:])
+
+
+def _is_made_beside(module: Instance, maker: _Maker) -> bool:
+    """Whether a module is made by the function that makes an optimizer, or by a method of the same class."""
+    frame = maker.frame
+    around = enclosing_definition(module.site) if module.site is not None else None
+    if around is None:
+        return False
+    owner = frame.receiver.cls if isinstance(frame.receiver, Instance) else None
+    methods = {member for each in owner.lineage for member in each.members.values()} if isinstance(owner, Class) else set()
+    return around in methods or (frame.definition is not None and around is frame.definition.node)
 
 
 def _are_only_parameters(given: Value | None) -> bool:

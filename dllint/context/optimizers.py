@@ -118,7 +118,8 @@ class Optimizers(Modules):
         if not isinstance(node, ast.Call) or not isinstance(optimizer, Instance):
             return None
         rate, parameters = optimizer.arguments.get(1, "lr"), optimizer.arguments.get(0, "params")
-        if not isinstance(parameters, Symbol) or parameters.name not in ("parameters", "filter"):
+        is_filtered = isinstance(parameters, Symbol) and parameters.name == "filter"
+        if not is_filtered and all_parameters(parameters) is None:
             return None
         at_its_place = node.args[1] if len(node.args) > 1 else None
         written = next((each.value for each in node.keywords if each.arg == "lr"), at_its_place)

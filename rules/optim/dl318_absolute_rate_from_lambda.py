@@ -16,8 +16,8 @@ rate of 1e-6.
 
 ## Not reported
 Optimizers with a rate of 1, for which the function is the rate, or with groups of parameters, which may have rates of
-their own; functions that divide by the rate, or that name another
-one; functions that are not written in the project.
+their own; functions that divide by the rate, that name another one, or that add something to it which is no lower rate
+(`low + (lr - low) * part` goes down to one); functions that are not written in the project.
 
 ## On real code
 105 public repositories: no finding, after two that were false: groups of parameters with rates of their own.
@@ -26,6 +26,7 @@ one; functions that are not written in the project.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 from dllint.api import Context, Finding, Function, Instance, Items, Rule, SchedulerCreated, Value
@@ -70,24 +71,64 @@ class AbsoluteRateFromLambda(Rule):
 
 
 def _multiplies_by(function: Function, rate: str) -> bool:
-    """Whether all that a function returns is a product with a factor, which is nowhere divided by."""
-    body = function.node.body
-    results = (
-        [body]
-        if isinstance(body, ast.expr)
-        else [n.value for s in body for n in ast.walk(s) if isinstance(n, ast.Return)]
-    )
-    if not results or any(result is None for result in results):
+    """Whether all that a function returns is made of a rate, which is nowhere divided by."""
+    node = function.node
+    own = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    bound = _bound_once(node)
+    results = [node.body] if isinstance(node.body, ast.expr) else [each.value for each in _returns(node)]
+    if not results or None in results or not own.isdisjoint(_names(ast.parse(rate))):
         return False
-    divisors = [n.right for n in ast.walk(function.node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    divisors = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
     if any(rate in {ast.unparse(part) for part in ast.walk(each) if isinstance(part, ast.expr)} for each in divisors):
         return False
-    return all(rate in _factors(result) for result in results if result is not None)
+    return all(_is_of_rate(result, rate, bound) for result in results if result is not None)
 
 
-def _factors(node: ast.expr) -> set[str]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return _factors(node.left) | _factors(node.right)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        return _factors(node.left)
-    return {ast.unparse(node)}
+def _is_of_rate(node: ast.expr, rate: str, bound: dict[str, ast.expr]) -> bool:
+    """Whether an expression is a rate times something, the difference of one and something, or goes from one to it."""
+    if ast.unparse(node) == rate:
+        return True
+    if isinstance(node, ast.Name) and node.id in bound:
+        return _is_of_rate(bound[node.id], rate, {name: each for name, each in bound.items() if name != node.id})
+    if isinstance(node, ast.IfExp):
+        return _is_of_rate(node.body, rate, bound) and _is_of_rate(node.orelse, rate, bound)
+    if isinstance(node, ast.Call):
+        is_one_of = isinstance(node.func, ast.Name) and node.func.id in ("max", "min", "float")
+        return is_one_of and any(_is_of_rate(each, rate, bound) for each in node.args)
+    if not isinstance(node, ast.BinOp):
+        return False
+    left, right = (_is_of_rate(each, rate, bound) for each in (node.left, node.right))
+    if isinstance(node.op, ast.Mult):
+        return left or right
+    if isinstance(node.op, ast.Div | ast.Sub):
+        return left
+    if not isinstance(node.op, ast.Add):
+        return False
+    return (left or _is_end_of(node.left, node.right)) and (right or _is_end_of(node.right, node.left))
+
+
+def _is_end_of(end: ast.expr, way: ast.expr) -> bool:
+    """Whether a way leads to or from one end: that of `low + (high - low) * part` to `low`."""
+    return any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub) and ast.dump(each.right) == ast.dump(end)
+        for each in ast.walk(way)
+    )
+
+
+def _bound_once(function: ast.AST) -> dict[str, ast.expr]:
+    """The variables that a function gives one value, with that."""
+    stored = Counter(n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    single = (each for each in ast.walk(function) if isinstance(each, ast.Assign) and len(each.targets) == 1)
+    return {
+        each.targets[0].id: each.value
+        for each in single
+        if isinstance(each.targets[0], ast.Name) and stored[each.targets[0].id] == 1
+    }
+
+
+def _returns(function: ast.AST) -> Iterator[ast.Return]:
+    return (each for each in ast.walk(function) if isinstance(each, ast.Return))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

@@ -146,11 +146,12 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
             reaching = [each for each in methods if each.name in drivers[method]] if method in drivers else [method]
             if all(each in machine.reached for each in reaching):
                 continue
-            wanted = _rules_for(machine, node, method, method in drivers)
+            together = _called_together(machine, cls, method)
+            wanted = _rules_for(machine, node, together, method in drivers)
             if wanted is None or wanted:
                 visited = True
                 machine.renew_budget()
-                visit_method = partial(_run_method, machine, instance, method, start, wanted, visit)
+                visit_method = partial(_run_methods, machine, instance, method, together, start, wanted, visit)
                 machine.run_arm((), visit_method)
         if not visited:  # what the constructor does is part of what each method is seen with
             alone = Site(machine.main, node)
@@ -161,29 +162,43 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
     machine.run_arm((), run)
 
 
-def _rules_for(machine: Machine, cls: ast.ClassDef, method: Method, is_inherited: bool) -> Concerned | None:
-    if machine.relevance is None:
+def _called_together(machine: Machine, cls: Class, method: Method) -> list[Function]:
+    """A method, with that by which Lightning goes on from it, or which it calls before: in the order of the calls."""
+    is_of_training = method.name in _OF_TRAINING and framework_of(machine, cls) == "lightning"
+    names = _OF_TRAINING if is_of_training else (method.name,)
+    return [each for name in names if isinstance(each := find_member(machine, cls, name), Function)]
+
+
+def _rules_for(machine: Machine, cls: ast.ClassDef, methods: list[Function], is_inherited: bool) -> Concerned | None:
+    relevance = machine.relevance
+    if relevance is None:
         return None
-    return machine.relevance.to_inherited(cls) if is_inherited else machine.relevance.to_method(cls, method)
+    own = [method.node for method in methods if method.node in cls.body]
+    if is_inherited or len(own) < len(methods):
+        return relevance.to_inherited(cls)
+    return frozenset[int]().union(*(relevance.to_method(cls, method) for method in own))
 
 
-def _run_method(
+def _run_methods(
     machine: Machine,
     instance: Instance,
-    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    node: Method,
+    methods: list[Function],
     start: Block,
     concerned: Concerned | None,
     visit: Visit,
 ) -> None:
+    """Run methods of an object one after the other, and show that as one program: that of the method ``node``."""
     cls = instance.cls
     assert isinstance(cls, Class)
-    function = find_member(machine, cls, node.name)
-    if not isinstance(function, Function) or function.node is not node:
+    function = next((each for each in methods if each.node is node), None)
+    if function is None:
         return
     body = Block()
-    receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
     with machine.recording(body):
-        machine.invoke(function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
+        for each in methods:
+            receiver = None if each.kind == "static" else cls if each.kind == "class" else instance
+            machine.invoke(each, Arguments(exact=False), Site(each.module, each.node), receiver=receiver)
     alone = None if _is_called_by_library(machine, cls, function) else Site(machine.main, node)
     whole = Block([start, body if alone is None else repeated(instance, node, start, body)])
     visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated, alone), concerned)
@@ -197,4 +212,5 @@ def _is_called_by_library(machine: Machine, cls: Class, method: Function) -> boo
     return bool(cls.library_bases) and method.name in _CALLED_BY_LIBRARIES
 
 
+_OF_TRAINING = ("configure_optimizers", "training_step")  # which Lightning calls, in this order
 _CALLED_BY_LIBRARIES = frozenset(("forward", "__getitem__", "__getitems__", "__iter__", "__next__", "__len__"))
