@@ -11,6 +11,7 @@ from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources, receiver_of
 from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
+from dllint.interp.ask.factors import spans_of
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.counted_loops import is_of_few_rounds
 from dllint.interp.source.nodes import nodes_of
@@ -80,6 +81,14 @@ class Schedules(Optimizers, Paths, Sources):
         """
         made = [each for each in self.objects(scheduler) if isinstance(each, Instance)]
         return bool(made) and all(map(self._is_of_one_factor, made))
+
+    def spans_of_schedule(self, scheduler: Instance) -> tuple[Value, ...]:
+        """By what the function of a `LambdaLR` divides the step: how long the parts of its schedule are.
+
+        None where it multiplies the step by something first, or where there are several functions.
+        """
+        factor = scheduler.arguments.get(1, "lr_lambda")
+        return spans_of(self._machine, factor) if factor is not None else ()
 
     def is_beyond_run(self, scheduler: Value, epochs: Value | None) -> bool:
         """Whether a scheduler that counts epochs would change the rate for the first time after the last of them.

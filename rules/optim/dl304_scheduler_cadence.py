@@ -27,7 +27,7 @@ then goes over .004, .010 and .027, where its peak is .097.
 Schedules whose horizon cannot be related to the loops; steps with an epoch argument (`step(epoch + i / n)`), loops that
 a framework runs, and schedulers that Accelerate has prepared; steps that are conditional on the position in the epoch;
 steps that are meant to be small (`StepLR` with a `gamma` above 0.9). Warm restarts, and schedulers that Lightning is
-told an interval for.
+told an interval for. Functions of `LambdaLR` that multiply the step they are given, or divide it by a constant.
 
 ## Fix (suggestion)
 Moves the step out of the loop over the batches, or into it, where both loops stand in one function.
@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from dllint.api import (
     Assumption,
@@ -73,11 +74,14 @@ _HORIZONS = {
     "LinearLR": ("total_iters",),
     "StepLR": ("step_size",),
     "MultiStepLR": ("milestones",),
+    "LambdaLR": ("lr_lambda",),
     "get_linear_schedule_with_warmup": ("num_training_steps",),
     "get_cosine_schedule_with_warmup": ("num_training_steps",),
     "get_polynomial_decay_schedule_with_warmup": ("num_training_steps",),
 }
+_OF_FUNCTION = ("lr_lambda",)
 _FRACTIONS = frozenset(("StepLR", "MultiStepLR"))  # their horizon is a part of the run, not all of it
+_OPERANDS = 2
 _STEEP = 0.95  # for each batch: 100 leave 1/170 of the rate
 _FEW_BATCHES = 100
 _TOO_SELDOM = "only the first percent of the schedule is ever used"
@@ -191,6 +195,9 @@ def _option(scheduler: Instance, key: str, ctx: Context) -> Value | None:
 def _horizon(scheduler: Instance, ctx: Context) -> Value | None:
     """The value that says how long a schedule is."""
     keys = _HORIZONS.get(scheduler.library_name.rpartition(".")[2], ())  # not for a class of the project of such a name
+    if keys == _OF_FUNCTION:
+        spans = sorted(ctx.spans_of_schedule(scheduler), key=lambda span: not _is_in_batches(span, scheduler, ctx))
+        return next((each for each in spans if not isinstance(each, Const)), None)
     return next((found for key in keys if (found := _option(scheduler, key, ctx)) is not None), None)
 
 
@@ -268,14 +275,23 @@ def _is_cycle(scheduler: Instance) -> bool:
 
 
 def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
-    """Whether a horizon is computed from the length of a loader; not with one step per epoch (`steps_per_epoch=1`)."""
+    """Whether a horizon is computed from the length of a loader; not with one step per epoch (`steps_per_epoch=1`).
+
+    What is divided by the length of one counts epochs again.
+    """
     if _is_cycle(scheduler):
         steps = _option(scheduler, "steps_per_epoch", ctx)
         if steps is not None:
             return bool(ctx.constant(steps) != 1)
-    return any(
-        _is_number_of_batches(source, ctx) for _, option in alternatives(horizon) for source in ctx.sources(option)
-    )
+    found = (ctx.sources_up_to(option, partial(_is_divided, ctx)) for _, option in alternatives(horizon))
+    return any(_is_number_of_batches(source, ctx) for sources in found for source in sources)
+
+
+def _is_divided(ctx: Context, value: Value) -> bool:
+    """Whether a value is something divided by a number of batches."""
+    if not isinstance(value, Symbol) or value.name not in ("/", "//") or len(value.inputs) < _OPERANDS:
+        return False
+    return any(_is_number_of_batches(each, ctx) for each in ctx.sources(value.inputs[1]))
 
 
 def _is_number_of_batches(value: Value, ctx: Context) -> bool:
@@ -289,8 +305,16 @@ def _is_number_of_batches(value: Value, ctx: Context) -> bool:
 def _assumed_of_size(scheduler: Instance, ctx: Context) -> Iterator[Assumption]:
     """What is assumed by whoever takes a schedule to be as long as it seems."""
     horizon = _horizon(scheduler, ctx)
-    if horizon is not None:
-        yield from ctx.assumed_of_computation(horizon, lambda value: _is_number_of_batches(value, ctx))
+    if horizon is None:
+        return
+    leads = {id(value) for value in ctx.sources(horizon) if _leads_to_batches(value, ctx)}
+    yield from ctx.assumed_of_computation(
+        horizon, lambda value: _is_number_of_batches(value, ctx) or (bool(leads) and id(value) not in leads)
+    )
+
+
+def _leads_to_batches(value: Value, ctx: Context) -> bool:
+    return any(_is_number_of_batches(each, ctx) for each in ctx.sources(value))
 
 
 def _says_interval(configure: ast.AST) -> bool:
