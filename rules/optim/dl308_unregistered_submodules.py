@@ -36,7 +36,7 @@ their random start values, are missing from the checkpoint and stay on the CPU.
 Lists of what has no parameters (`nn.ReLU`, losses), or is set outside of the constructor; names such as `teacher` or
 `ema`, and a list of one module (the usual way to hide it on purpose); lists that only the constructor uses, and
 parameters that other methods than `forward` use; classes that define `parameters` or `state_dict` themselves, or
-register modules by `add_module` or `setattr`; lists that go to the base class, to something else together with what is
+register by `add_module` or `setattr` what may be in the list; lists that go to the base class, to something else together with what is
 in them, into optimizers of their own, or into a call that may put them into another network; layers that are registered
 in another way: as attributes of their own, or in a `Sequential` or `ModuleList` made of the list.
 
@@ -78,6 +78,7 @@ from dllint.api import (
 _BOOKKEEPING = frozenset(
     ("parameters", "named_parameters", "state_dict", "modules", "children", "_apply", "__setattr__", "__getattr__")
 )
+_BY_NAME = frozenset(("add_module", "register_module"))
 _REGISTERING = frozenset(
     ("add_module", "register_module", "register_parameter", "setattr", "_modules", "_parameters", "__dict__")
 )
@@ -101,10 +102,9 @@ def is_of_no_use_in_forward(event: AttributeAssigned, owner: Instance, layers: l
 
 
 def keeps_its_own_books(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
-    """the class registers modules by other means than attributes, or lists its parameters itself"""
+    """the class may register what is in it by other means than attributes, or lists its parameters itself"""
     return any(
-        not _BOOKKEEPING.isdisjoint(cls.members) or any(_name(node) in _REGISTERING for node in ast.walk(cls.node))
-        for cls in _lineage(owner)
+        not _BOOKKEEPING.isdisjoint(cls.members) or _registers(cls.node, event.attribute) for cls in _lineage(owner)
     )
 
 
@@ -207,6 +207,50 @@ def _uses(event: AttributeAssigned, owner: Instance, ctx: Context) -> list[tuple
     """The methods other than the constructor that read what is assigned, and where."""
     uses = ctx.attribute_uses(owner.cls, event.attribute) if isinstance(owner.cls, Class) else ()
     return [(use.method, use.site) for use in uses if use.method != "__init__"]
+
+
+def _registers(cls: ast.ClassDef, attribute: str) -> bool:
+    """Whether a class may register by its own code what is in a list, and not only what is certainly elsewhere."""
+    for method in cls.body:
+        nodes = list(ast.walk(method))
+        given = {
+            call.func: call.args[1]
+            for call in nodes
+            if isinstance(call, ast.Call) and _name(call.func) in _BY_NAME and len(call.args) > 1
+        }
+        if any(
+            _name(node) in _REGISTERING and not (node in given and _is_of_another(given[node], attribute, nodes))
+            for node in nodes
+        ):
+            return True
+    return False
+
+
+def _is_of_another(module: ast.expr, attribute: str, nodes: list[ast.AST]) -> bool:
+    """Whether a module is made on the spot, or is in another list of the object: by its index, or in a loop over it.
+
+    ``nodes`` are those of the method.
+    """
+    if isinstance(module, ast.Name):
+        bound = [each for each in nodes if isinstance(each, ast.For) and module.id in _stored(each.target)]
+        others = [each for each in nodes if isinstance(each, ast.Assign | ast.AugAssign | ast.NamedExpr | ast.With)]
+        if len(bound) != 1 or any(module.id in _stored(each) for each in others):
+            return False
+        module = bound[0].iter
+    elif isinstance(module, ast.Call):
+        if not _name(module.func)[:1].isupper():
+            return False
+    elif not isinstance(module, ast.Subscript):
+        return False
+    held = {_name(each) for each in ast.walk(module) if isinstance(each, ast.Attribute) and _name(each.value) == "self"}
+    return attribute not in held and (bool(held) or isinstance(module, ast.Call))
+
+
+def _stored(node: ast.AST) -> set[str]:
+    """The variables that a statement or target binds, without those of comprehensions."""
+    names = (each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    own = {id(part) for each in ast.walk(node) if isinstance(each, ast.comprehension) for part in ast.walk(each.target)}
+    return {each.id for each in names if id(each) not in own}
 
 
 def _is_in_constructor(event: Event) -> bool:
