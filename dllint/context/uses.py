@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.choices import alternatives
 from dllint.context.base import ProgramView
-from dllint.events import Backward
+from dllint.events import Backward, SchedulerStep
 from dllint.interp.run import graph
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
@@ -71,7 +71,8 @@ class Uses(ProgramView):
         module: Any = site.module
         around = enclosing_definition(site) or module.tree
         nodes = nodes_of(around)
-        calls = [node for node in nodes.of(ast.Call) if _is_backward(node.func)]
+        schedules = {event.site.node for event in self.all_of(SchedulerStep)}
+        calls = [node for node in nodes.of(ast.Call) if _is_backward(node.func) and node not in schedules]
         found = {text for call in calls for text in _named_in(call)}
         bindings = nodes.of(ast.Assign, ast.AugAssign)
         for _ in range(_MAX_HOPS):
