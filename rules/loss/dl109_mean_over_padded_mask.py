@@ -21,7 +21,7 @@ Measured on torch 2.13 (8 sequences of up to 16 tokens, 43 % of them no padding)
 
 ## Not reported
 Masks of which it is not known that they mark padding (a threshold on the confidence of pseudo-labels, a region of an
-image), weights, losses that a mask has chosen (`losses[mask].mean()`), and means that are divided or multiplied by
+image), unless the loss ignores targets besides; weights, losses that a mask has chosen (`losses[mask].mean()`), and means that are divided or multiplied by
 something later.
 
 ## Fix (unsafe)
@@ -41,6 +41,7 @@ from dllint.api import Backward, Context, Edits, Finding, LossCall, Rule, Site, 
 _MEANS = (".mean", "torch.mean")
 _PRODUCTS = ("*", ".mul", ".mul_", "torch.mul")
 _COMPARED = ("compare", ".ne", "torch.ne", ".gt", "torch.gt")
+_THRESHOLDS = frozenset((".ge", ".gt", ".le", ".lt", "torch.ge", "torch.gt", "torch.le", "torch.lt", "Gt", "GtE", "Lt", "LtE"))
 _MAX_STEPS = 40
 
 
@@ -106,15 +107,26 @@ def _of_padded(mean: Symbol, losses: dict[int, LossCall], ctx: Context) -> tuple
     given = _unchanged(mean.inputs[0], ctx)
     call = losses.get(id(given))
     if call is not None:
-        ignored = call.options.get("ignore_index")
-        return (call, None) if ignored is not None and not ctx.is_none(ignored) else None
+        return (call, None) if _ignores_targets(call, ctx) else None
     if not isinstance(given, Symbol) or given.name not in _PRODUCTS or len(given.inputs) != 2:
         return None
     for part, other in (given.inputs, given.inputs[::-1]):
         call = losses.get(id(_unchanged(part, ctx)))
-        if call is not None and _marks_padding(other, call, ctx):
+        if call is not None and (_marks_padding(other, call, ctx) or _is_mask_too(other, call, ctx)):
             return call, other
     return None
+
+
+def _ignores_targets(call: LossCall, ctx: Context) -> bool:
+    ignored = call.options.get("ignore_index")
+    return ignored is not None and not ctx.is_none(ignored)
+
+
+def _is_mask_too(value: Value, call: LossCall, ctx: Context) -> bool:
+    """Whether what is called a mask, and is no threshold, comes on top of targets that a loss is told to ignore."""
+    mask = _unchanged(value, ctx)
+    is_threshold = isinstance(mask, Symbol) and (mask.name in _THRESHOLDS or mask.detail in _THRESHOLDS)
+    return _ignores_targets(call, ctx) and not is_threshold and "mask" in ctx.name_of(mask).lower()
 
 
 def _unchanged(value: Value, ctx: Context) -> Value:
