@@ -152,8 +152,13 @@ class Scores(Phases):
 
     def batch_mean_in(self, one: BatchLoop, added: Sum) -> LossCall | None:
         """The loss that is added up in a loop, just as it is, if it is known to be the mean over a batch."""
-        loss = self.loss_in(one, plain(added.added, one.node))
-        if loss is None or loss.site.node is not plain(added.added, one.node):
+        expression = plain(added.added, one.node)
+        loss = self.loss_in(one, expression)
+        if loss is None:
+            loss = self._returned_by(one, expression)
+        elif loss.site.node is not expression:
+            return None
+        if loss is None:
             return None
         options = {name: value for name, value in loss.options.items() if name in _REDUCTIONS}
         return loss if all(self.constant(value) == "mean" for value in options.values()) else None
@@ -169,6 +174,17 @@ class Scores(Phases):
         nodes = {id(node) for root in roots for node in ast.walk(root)}
         losses = (event for event in walk(one.loop.body) if isinstance(event, LossCall))
         return next((event for event in losses if id(event.site.node) in nodes), None)
+
+    def _returned_by(self, one: BatchLoop, call: ast.AST) -> LossCall | None:
+        """The loss that a function of the project computes and returns, as it is or as a number, for a call in a loop."""
+        for event in walk(one.loop.body):
+            frame = event.frame
+            if isinstance(event, LossCall) and frame.call is not None and frame.call.node is call and frame.definition:
+                function = frame.definition.node
+                returns = [each.value for each in nodes_of(function).of(ast.Return)]
+                if len(returns) == 1 and returns[0] is not None and _stands_for(returns[0], event.site.node, function):
+                    return event
+        return None
 
     def compared_with_best(self, event: Event) -> Iterator[Site]:
         """The new values that are compared with the best so far (`loss < best_loss`) where that decides an event."""
@@ -257,6 +273,17 @@ class Scores(Phases):
                 told = f"`{text}` is of {phase}, as its name says"
                 return Phase(phase, told, (Assumption("name", told),))
         return Phase("unknown")
+
+
+def _stands_for(expression: ast.expr, made: ast.AST, function: ast.AST) -> bool:
+    """Whether what a function returns is a value that it computes, or the only one that a variable is bound to."""
+    expression = as_number(expression)
+    if isinstance(expression, ast.Name):
+        name = expression.id
+        stores = [node for node in nodes_of(function).names.get(name, ()) if isinstance(node.ctx, ast.Store)]
+        bound = last_bound(name, function, expression.lineno)
+        expression = as_number(bound) if bound is not None and len(stores) == 1 else expression
+    return expression is made
 
 
 def _is_of_all(sources: list[Value]) -> bool:

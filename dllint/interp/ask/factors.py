@@ -27,7 +27,7 @@ def spans_of(machine: Machine, factor: Value) -> tuple[Value, ...]:
     asked = (factor, "", "step")
     site = factor.site
     if asked not in machine.attempts:
-        given = Arguments((Symbol("counter", site=site),))
+        given: Arguments = Arguments((Symbol("counter", site=site),))
         machine.attempts[asked] = machine.tried(lambda: machine.call(factor, given, site))
     result = machine.attempts[asked].result
     found: list[Value] = []

@@ -357,7 +357,7 @@ def counts_samples(divisor: ast.expr, loop: ast.For, around: ast.AST) -> bool:
         return False
     added = [each.added for each in sums_in(loop) if each.name == name]
     if added:
-        return all(_is_size(each, loop) for each in added)
+        return all(_is_size(each, loop) or _is_size(plain(each, loop), loop) for each in added)
     values = [
         value
         for node in walk(around)
