@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from dllint.assumptions import Assumption
 from dllint.choices import Choice, alternatives, choose
+from dllint.interp.ask import collected
+from dllint.interp.ask.attempts import returned
 from dllint.interp.ask.samples import batch_behind, in_samples
 from dllint.interp.run import graph, roles
 from dllint.sites import Site
@@ -79,6 +81,9 @@ def _before(machine: Machine, value: Value) -> Value | None:
     name, base, facts = value.name, value.inputs[0], machine.facts
     if name == "slice":
         return base
+    held = _held_by_returned(machine, value)
+    if held is not None:
+        return held
     if batch_behind(value) is not None:  # a loader stacks what is padded to one length already
         parts = in_samples(machine, value)
         return choose([((), part) for part in parts if part is not None]) if parts and None not in parts else None
@@ -90,6 +95,18 @@ def _before(machine: Machine, value: Value) -> Value | None:
         return None  # packing leaves the padding out
     is_shape = name[1:] in facts.shape_only_methods if name.startswith(".") else name in facts.shape_only
     return base if is_shape or name == "torch.autograd.Variable" else None
+
+
+def _held_by_returned(machine: Machine, part: Symbol) -> Value | None:
+    """The part of what a call returns that was not entered, such as that of a class which puts batches together."""
+    whole = returned(machine, part.inputs[0]) if part.name in ("item", "attribute") else None
+    found: list[Value | None] = []
+    for _, option in alternatives(whole) if whole is not None else ():
+        if isinstance(option, Instance) and part.name == "attribute":
+            found.append(option.attributes.get(part.detail))
+        else:
+            found.append(collected.at(option, part.detail))
+    return choose([((), each) for each in found if each is not None]) if found and None not in found else None
 
 
 def _is_plain_index(index: Value) -> bool:
@@ -139,13 +156,23 @@ def _padded_row(row: Value) -> Padding | None:
 
 
 def _padded_list(row: Value) -> Padding | None:
-    """``y + [c] * (n - len(y))``."""
+    """``y + [c] * (n - len(y))``, perhaps for those alone that are shorter."""
+    options = [option for _, option in alternatives(row)]
+    padded = {id(option): tail for option in options if (tail := _tail(option)) is not None}
+    short = [option.inputs[0] for option in options if id(option) in padded and isinstance(option, Symbol)]
+    before = {id(each) for value in short for each in (value, *(option for _, option in alternatives(value)))}
+    if not padded or any(id(option) not in padded and id(option) not in before for option in options):
+        return None
+    tail = next(iter(padded.values()))
+    return Padding(tail.site, tail.items[0])
+
+
+def _tail(row: Value) -> Items | None:
+    """What is put behind a list, so many times as it is too short."""
     if not isinstance(row, Symbol) or row.name != "+" or len(row.inputs) != 2:
         return None
     tail = row.inputs[1]
-    if isinstance(tail, Items) and not tail.exact and len(tail.items) == 1:
-        return Padding(tail.site, tail.items[0])
-    return None
+    return tail if isinstance(tail, Items) and not tail.exact and len(tail.items) == 1 else None
 
 
 def _filled(machine: Machine, value: Value) -> Padding | None:
