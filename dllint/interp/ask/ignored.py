@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
-from dllint.choices import Choice
-from dllint.interp.ask.samples import batch_behind, in_samples
+from dllint.choices import Choice, alternatives
+from dllint.interp.ask.samples import batch_behind, in_collated, in_samples
 from dllint.sites import Site
-from dllint.values import Const, Symbol, Value
+from dllint.values import Const, Items, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -18,6 +18,8 @@ _FILLING = {"masked_fill": 1, "masked_fill_": 1, "fill_": 0}
 _MADE_OF = {"torch.full": "fill_value", "torch.full_like": "fill_value"}
 _WHERE = frozenset(("torch.where", ".where"))
 _KEEPING = frozenset((".clone", ".detach", ".cuda", ".cpu", ".to", ".long", ".int", "torch.autograd.Variable"))
+_PUT_TOGETHER = frozenset(("torch.stack", "torch.cat", "torch.nn.utils.rnn.pad_sequence"))
+_MADE_OF_LISTS = frozenset(("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array"))
 _MAX_STEPS = 20
 
 
@@ -37,12 +39,40 @@ def marks_in(machine: Machine, target: Value, steps: int = _MAX_STEPS) -> list[M
     if not isinstance(target, Symbol) or steps == 0:
         return []
     marks = list(_set_in(target))
-    if batch_behind(target) is not None:
-        for part in in_samples(machine, target):
+    parts = in_samples(machine, target) if batch_behind(target) is not None else in_collated(machine, target)
+    if parts:
+        for part in parts:
             marks += marks_in(machine, part, steps - 1) if part is not None else []
+    elif target.name in _PUT_TOGETHER and target.arguments is not None:
+        given = target.arguments.get(0, None)
+        for each in given.items if isinstance(given, Items) else (given,) if given is not None else ():
+            marks += marks_in(machine, each, steps - 1)
+    elif target.name in _MADE_OF_LISTS and target.inputs:
+        marks += _listed(target.inputs[0])
     elif target.inputs and _is_kept(machine, target):
         marks += marks_in(machine, target.inputs[0], steps - 1)
     return marks
+
+
+def _listed(value: Value, steps: int = _MAX_STEPS) -> list[Mark]:
+    """The marks in a list of labels, whichever of several it is: ``[-100] * n + labels``, or what a loop put into it."""
+    if steps == 0:
+        return []
+    if isinstance(value, Choice):
+        found = [_listed(option, steps - 1) for _, option in value.options]
+        return found[0] if all(found) else []
+    if isinstance(value, Items):
+        labels = [option for each in value.items for _, option in alternatives(each)]
+        marks = [Mark(each.value, each.site) for each in labels if _is_mark(each) and each.site is not None]
+        return [*marks, *(mark for each in labels for mark in _listed(each, steps - 1))]
+    summands = value.inputs if isinstance(value, Symbol) and value.name == "+" else ()
+    is_of_lists = any(isinstance(each, Items) for each in summands)
+    return [mark for each in summands for mark in _listed(each, steps - 1)] if is_of_lists else []
+
+
+def _is_mark(value: Value | None) -> TypeGuard[Const]:
+    number = value.value if isinstance(value, Const) else None
+    return isinstance(number, int) and number < 0
 
 
 def _set_in(target: Symbol) -> Iterator[Mark]:
@@ -56,9 +86,8 @@ def _set_in(target: Symbol) -> Iterator[Mark]:
     elif target.name in _WHERE:
         given.extend(target.inputs)
     for value in given:
-        number = value.value if isinstance(value, Const) else None
-        if isinstance(number, int) and number < 0 and value is not None and value.site is not None:
-            yield Mark(number, value.site)
+        if _is_mark(value) and value.site is not None:
+            yield Mark(value.value, value.site)
 
 
 def _is_kept(machine: Machine, value: Symbol) -> bool:

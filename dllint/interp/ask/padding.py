@@ -11,7 +11,7 @@ from dllint.assumptions import Assumption
 from dllint.choices import Choice, alternatives, choose
 from dllint.interp.ask import collected
 from dllint.interp.ask.attempts import returned
-from dllint.interp.ask.samples import batch_behind, in_samples
+from dllint.interp.ask.samples import batch_behind, in_collated, in_samples
 from dllint.interp.run import graph, roles
 from dllint.sites import Site
 from dllint.values import Const, Instance, Items, Setting, Symbol, Value
@@ -134,9 +134,10 @@ def _made_here(machine: Machine, value: Value) -> Padding | None:
     if name == _PAD_PACKED:  # which fills with a value of its own what packing has left out
         return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0), (), True)
     first = value.arguments.get(0, None)
-    rows = first.items if isinstance(first, Items) else ()
+    rows = first.items if isinstance(first, Items) else [first] if first is not None else ()  # or a single one
     if name in _STACKS:
-        found = [_padded_row(row) for row in rows]
+        listed = rows if isinstance(first, Items) else ()
+        found = [_padded_row(row) or _padded_in_samples(machine, row) for row in listed]
     elif name in _MADE_OF_LISTS:
         found = [_padded_list(row) for row in rows]
     else:
@@ -153,6 +154,12 @@ def _padded_row(row: Value) -> Padding | None:
         return None
     assumed = Assumption("effect", "the rows are sequences, which differ in length")
     return Padding(row.site, row.arguments.get(3, "value") or Const(0), (assumed,))
+
+
+def _padded_in_samples(machine: Machine, row: Value) -> Padding | None:
+    """The padding of a part of the samples that a loader gives its ``collate_fn``, which stacks them."""
+    found = [padding_of(machine, part) if part is not None else None for part in in_collated(machine, row)]
+    return found[0] if found and all(found) else None
 
 
 def _padded_list(row: Value) -> Padding | None:

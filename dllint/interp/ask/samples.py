@@ -26,14 +26,36 @@ def in_samples(machine: Machine, part: Symbol) -> list[Value | None]:
     """
     batch = batch_behind(part)
     loader = loader_of(batch) if batch is not None else None
-    dataset = loader.arguments.get(0, "dataset") if loader is not None and makes_batches(loader) else None
+    dataset = _innermost(machine, loader) if loader is not None and makes_batches(loader) else None
+    return _parts(machine, dataset, part) if dataset is not None else []
+
+
+def in_collated(machine: Machine, part: Value) -> list[Value | None]:
+    """The same for a part of one of the samples that a loader gives its `collate_fn`: ``sample["label"]``.
+
+    So are the parts of all of them at one place, of ``zip(*samples)``.
+    """
+    base = part.inputs[0] if isinstance(part, Symbol) and part.name == "item" else None
+    if isinstance(base, Symbol) and base.name == "zip" and len(base.inputs) == 1:
+        base = base.inputs[0]
+    given = base.inputs[0] if isinstance(base, Symbol) and base.name == "element" else None
+    loader = given.inputs[0] if isinstance(given, Symbol) and given.name == "samples" else None
+    dataset = _innermost(machine, loader) if isinstance(loader, Instance) else None
+    return _parts(machine, dataset, part) if dataset is not None and isinstance(part, Symbol) else []
+
+
+def _innermost(machine: Machine, loader: Instance) -> Instance | None:
+    """The dataset of a loader, or that of which it is a part."""
+    dataset = loader.arguments.get(0, "dataset")
     while isinstance(dataset, Instance) and not _is_of_tensors(dataset):
         inner = inner_datasets(machine, dataset)
         if len(inner) != 1:
             break
         dataset = inner[0]
-    if not isinstance(dataset, Instance):
-        return []
+    return dataset if isinstance(dataset, Instance) else None
+
+
+def _parts(machine: Machine, dataset: Instance, part: Symbol) -> list[Value | None]:
     if _is_of_tensors(dataset):
         return [_entry(Items("tuple", dataset.arguments.positional, dataset.site), part.detail)]
     sample = sample_of(machine, dataset)
