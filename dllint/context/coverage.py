@@ -13,7 +13,7 @@ from dllint.forms import attribute_of
 from dllint.interp.run import graph
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Guards
-from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value
+from dllint.values import Absent, Class, Const, Instance, Items, OpenAttributes, Symbol, Table, Value
 
 _MADE = frozenset(
     f"torch.{name}" for name in ("zeros", "ones", "full", "tensor", "rand", "randn", "zeros_like", "ones_like")
@@ -197,8 +197,15 @@ class Coverage(Freezing, Uses):
             found.add(id(value))
             if len(found) > _MAX_PARTS:
                 return None
-            pending.extend(each for held in graph.held_by(value) for each in self.objects(held))
+            pending.extend(each for held in (*graph.held_by(value), *_put_into(value)) for each in self.objects(held))
         return found
+
+
+def _put_into(value: Value) -> Iterator[Value]:
+    """What a program has put into an object that is not its own: ``model.head = head``."""
+    kept = value._attributes if isinstance(value, Symbol) else None
+    if isinstance(kept, OpenAttributes):
+        yield from (each for each in kept.values() if not kept.is_read(each))
 
 
 def _are_made_tensors(given: Value | None) -> bool:

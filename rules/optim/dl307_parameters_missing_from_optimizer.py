@@ -66,6 +66,7 @@ from dllint.api import (
 _WEIGHTS = frozenset(("weights", "biases", "params", "parameters", "fast_weights", "vars"))  # that a forward may take
 _FROM_ELSEWHERE = r"pretrained|load_state_dict|torch\.load|\bhub\b|requires_grad|no_grad|register_buffer"
 _OF_ALL = r"load_state_dict|torch\.load|requires_grad|register_buffer|from_pretrained"
+_FREEZING = frozenset(("requires_grad", "requires_grad_"))
 _HOLDERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Yield, ast.Return, ast.keyword, ast.Assign)
 
 
@@ -85,7 +86,10 @@ def is_frozen(site: Site, left: Untrained, ctx: Context) -> bool:
     """its parameters are frozen, or those of a part of it or of what it is a part of"""
     frozen = [each for switch in ctx.gradient_switches for each in ctx.modules_switched(switch)]
     calls = (call for call in ctx.all_of(OpaqueCall) if ctx.speaks_of("freezing", call.name))
-    return _concerns_any(left, frozen, ctx) or any(ctx.opaque_to(call, left.module) for call in calls)
+    if _concerns_any(left, frozen, ctx) or any(ctx.opaque_to(call, left.module) for call in calls):
+        return True
+    elsewhere = ctx.method_calls("requires_grad_")  # as in a method that a framework calls
+    return any(receiver_of(call.node).rpartition(".")[2] == left.name for call in elsewhere)
 
 
 def is_only_evaluated(site: Site, left: Untrained, ctx: Context) -> bool:
@@ -226,14 +230,14 @@ def _has_new_layers(left: Untrained, ctx: Context) -> bool:
 
 
 def _only_looks(call: Site, ctx: Context) -> bool:
-    """Whether parameters are asked for by a loop that copies, counts or measures them, and hands none of them on."""
+    """Whether parameters are asked for by a loop that copies, counts or measures them, hands none on and freezes none."""
     kinds = (ast.For, ast.GeneratorExp, ast.ListComp, ast.SetComp)
     loop = next(iter(ctx.ancestors(call, *kinds)), None)
     heads = [loop] if isinstance(loop, ast.For) else getattr(loop, "generators", [])
     if loop is None or not any(call.node in ast.walk(head.iter) for head in heads):
         return False
     names = {node.id for head in heads for node in ast.walk(head.target) if isinstance(node, ast.Name)}
-    return not any(_hands_on(node, names) for node in ast.walk(loop))
+    return not any(_hands_on(node, names) or getattr(node, "attr", "") in _FREEZING for node in ast.walk(loop))
 
 
 def _hands_on(node: ast.AST, names: set[str]) -> bool:
