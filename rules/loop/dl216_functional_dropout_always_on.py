@@ -184,10 +184,12 @@ def is_decided_by_a_condition(event: Event, method: Frame, rate: Value | None, c
 def is_decided_by_the_mode(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
     """a test of the mode encloses the call, leaves the function before it, or decides what it is given"""
     place: Site | None = event.site
+    inner: ast.AST | None = None
     for frame in _frames_up_to(event, method):
-        if place is not None and frame.definition is not None and _decides(frame.definition.node, place.node, ctx):
+        function = frame.definition.node if frame.definition is not None else None
+        if place is not None and function is not None and _decides(function, place.node, inner, ctx):
             return True
-        place = frame.call
+        place, inner = frame.call, function
     return False
 
 
@@ -302,9 +304,12 @@ def _frames_up_to(event: Event, method: Frame) -> list[Frame]:
     return frames[: frames.index(method) + 1]
 
 
-def _decides(function: ast.AST, call: ast.AST, ctx: Context) -> bool:
-    """Whether a test of the mode encloses a call, leaves the function before it, or decides what it is given."""
-    if _asks_for_mode(call, ctx):
+def _decides(function: ast.AST, call: ast.AST, called: ast.AST | None, ctx: Context) -> bool:
+    """Whether a test of the mode encloses a call, leaves the function before it, or decides what it is given.
+
+    What it is given counts as far as the function that is called, if that is known, reads it.
+    """
+    if any(_asks_for_mode(each, ctx) for each in _read_of(call, called)):
         return True
     given = _names_in(call) - {"self"}
     for node in ast.walk(function):
@@ -316,6 +321,19 @@ def _decides(function: ast.AST, call: ast.AST, ctx: Context) -> bool:
         if isinstance(node, ast.Assign) and _binds_rate(node, given) and _asks_for_mode(node.value, ctx):
             return True
     return False
+
+
+def _read_of(call: ast.AST, called: ast.AST | None) -> list[ast.AST]:
+    """A call, or what it gives to those parameters of the function that is called which that reads."""
+    if not isinstance(call, ast.Call) or not isinstance(called, ast.FunctionDef):
+        return [call]
+    names = _names_of_parameters(called)
+    read = {node.id for node in ast.walk(called) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    by_place = call.args if names[:1] != ["self"] else [call.func, *call.args]
+    ignored = {id(value) for name, value in zip(names, by_place, strict=False) if name not in read}
+    ignored |= {id(each.value) for each in call.keywords if each.arg in names and each.arg not in read}
+    given = [call.func, *call.args, *(each.value for each in call.keywords)]
+    return [value for value in given if id(value) not in ignored]
 
 
 def _asks_for_mode(node: ast.AST, ctx: Context) -> bool:
