@@ -14,8 +14,9 @@ from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreat
 from dllint.interp.ask.factors import spans_of
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.counted_loops import is_of_few_rounds
+from dllint.interp.source.later_reads import later_reads
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.positions import enclosing_definition
+from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.sites import Site
 from dllint.values import Function, Instance, Items, Value
 
@@ -52,7 +53,8 @@ class Schedules(Optimizers, Paths, Sources):
             taken = self._step_after(made)
             if taken is None or any(self.reaches(event.scheduler, made.scheduler) for event in steps):
                 continue
-            if not self._is_handed_on(made) and not self._is_stepped_unseen(made, steps):
+            is_kept = self._is_handed_on(made) or self._is_stepped_unseen(made, steps)
+            if not is_kept or self._is_overwritten(made):
                 others = (event for event in steps if self._has_optimizer(event.scheduler, made.optimizer))
                 found.append(Unstepped(made, taken, next(others, None)))
         return found
@@ -161,6 +163,17 @@ class Schedules(Optimizers, Paths, Sources):
             if is_given:
                 return True
         return self._is_returned(made)
+
+    @staticmethod
+    def _is_overwritten(made: SchedulerCreated) -> bool:
+        """Whether a scheduler goes to a variable that gets another value before anything reads it."""
+        statement = statement_around(made.site)
+        if not isinstance(statement, ast.Assign) or statement.value is not made.site.node:
+            return False
+        target = statement.targets[0]
+        if len(statement.targets) > 1 or not isinstance(target, ast.Name) or enclosing_definition(made.site) is None:
+            return False
+        return not any(True for _ in later_reads(target.id, made.site, made.site.module))
 
     def _is_returned(self, made: SchedulerCreated) -> bool:
         """Whether the function that makes a scheduler returns it, by its name, and nobody is seen to call that."""
