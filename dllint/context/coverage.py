@@ -23,6 +23,7 @@ _PASSING = frozenset(  # what makes of parameters nothing but some of them, or a
     ("filter", "list", "tuple", "chain", "itertools.chain", "itertools.chain.from_iterable", "+", "element", "item",
      "parameters", "named_parameters", "sum", "slice")
 )  # fmt: skip
+_LISTS = ("torch.nn.ModuleList", "torch.nn.Sequential")
 _NOT_USING = frozenset(("__init__", "parameters", "named_parameters"))
 _LISTED = 2  # parts of a model in the optimizers, from which on they list what is trained
 _MAX_PARTS = 4000
@@ -113,12 +114,21 @@ class Coverage(Freezing, Uses):
 
     def _held_by(self, maker: _Maker) -> list[Value]:
         """The modules whose parameters an optimizer was given; none if that is not all."""
-        modules, is_complete = self.modules_in(maker.parameters)
+        found, is_complete = self.modules_in(maker.parameters)
         if not _are_only_parameters(maker.parameters):
             return []
+        modules = [each for module in found for each in self._put_together(module)]
         unknown = [module for module in modules if not isinstance(module, Instance)]
         is_known = all(map(_is_from_outside, unknown)) if unknown else is_complete
         return modules if is_known else []
+
+    def _put_together(self, module: Value) -> list[Value]:
+        """The modules in a list that was made for an optimizer, ``nn.ModuleList([encoder, decoder])``, or the module."""
+        is_list = isinstance(module, Instance) and module.library_name in _LISTS and module.arguments.exact
+        given = module.arguments.positional if is_list and isinstance(module, Instance) else ()
+        items = [each for value in given for each in (value.items if isinstance(value, Items) else (value,))]
+        held = [each for item in items for each in self.objects(item)]
+        return held if held and all(isinstance(each, Instance) for each in held) else [module]
 
     def _is_made_here(self, step: OptimizerStep, makers: list[_Maker]) -> bool:
         return all(any(self.is_same(each, made.optimizer) for made in makers) for each in self.objects(step.optimizer))
@@ -164,7 +174,7 @@ class Coverage(Freezing, Uses):
         if value.grad != "on" or value.name in self.facts.detach or value.name == "call":
             return True
         if value.name.startswith("."):
-            return value.name[1:] in self.facts.detach_methods or not graph.is_tensor_operation(value)
+            return value.name[1:] in self.facts.detach_methods or not _is_of_tensors(value)
         return value.name == "attribute" and value.detail == "data"
 
     def _left_out(
@@ -199,6 +209,16 @@ class Coverage(Freezing, Uses):
                 return None
             pending.extend(each for held in (*graph.held_by(value), *_put_into(value)) for each in self.objects(held))
         return found
+
+
+def _is_of_tensors(value: Symbol) -> bool:
+    """Whether a method is one of a tensor, also of one of several that a model returns: ``model(x)[0].cpu()``."""
+    while value.name in ("item", "slice") or value.name.startswith("."):
+        inner = value.inputs[0] if value.inputs else None
+        if not isinstance(inner, Symbol):
+            return False
+        value = inner
+    return graph.is_tensor_operation(value)
 
 
 def _put_into(value: Value) -> Iterator[Value]:

@@ -18,7 +18,8 @@ Measured on torch 2.13: after `optimizer.lr = 1.0` the group of parameters has `
             group["lr"] = base_lr * 0.9**epoch
 
 ## Not reported
-Objects of which it is not known what they are, classes of one's own, and names that the file also reads.
+Objects of which it is not known what they are, classes of one's own, and names that the file also reads, but to print or log
+them.
 
 ## Fix (unsafe)
 Writes the right name for `weights`, `biases` and `grads`. Unsafe because the assignment then does what it says.
@@ -32,7 +33,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import AttributeAssigned, Context, Edits, Finding, Instance, Rule, nodes_of, rename_attribute
+from dllint.api import AttributeAssigned, Context, Edits, Finding, Instance, Rule, Site, nodes_of, rename_attribute
 
 _OF_GROUPS = ("lr", "learning_rate", "weight_decay", "momentum", "betas", "eps")
 _OF_LAYERS = {"weights": "weight", "wieght": "weight", "weigth": "weight", "biases": "bias", "bais": "bias"}
@@ -44,12 +45,15 @@ _METHODS = ("train", "eval")
 
 
 def is_read_in_the_file(event: AttributeAssigned, ctx: Context) -> bool:
-    """the file reads an attribute of that name, so that it is its own"""
+    """the file reads an attribute of that name, and not only to show it, so that it is its own"""
     here = (tree for module, tree in ctx.trees(event.attribute) if module is event.site.module)
     nodes = (node for tree in here for node in nodes_of(tree).attributes.get(event.attribute, ()))
     owner = _owner(event)
     return event.attribute not in _METHODS and any(
-        isinstance(node.ctx, ast.Load) and ast.unparse(node.value) == owner for node in nodes
+        isinstance(node.ctx, ast.Load)
+        and ast.unparse(node.value) == owner
+        and not ctx.is_only_shown(Site(event.site.module, node))
+        for node in nodes
     )
 
 

@@ -13,7 +13,7 @@ from dllint.interp.run.graph import is_tensor_operation, sources
 from dllint.interp.run.modules import force
 from dllint.interp.run.roles import guess_role, known_or_guessed, name_of
 from dllint.sites import Site
-from dllint.values import Const, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import Const, External, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -97,7 +97,7 @@ def _gradient(search: _Search, value: Value, depth: int) -> Gradient:
 def _followed(search: _Search, value: Value, depth: int) -> Gradient:
     if depth > _MAX_DEPTH:
         return _UNKNOWN
-    if isinstance(value, Const | Setting):
+    if isinstance(value, Const | Setting | External):  # a number, or the name of a type
         return _NONE
     if isinstance(value, Choice):
         return _one_of(_gradient(search, option, depth + 1) for _, option in value.options)
