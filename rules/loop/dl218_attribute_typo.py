@@ -52,9 +52,17 @@ def is_read_in_the_file(event: AttributeAssigned, ctx: Context) -> bool:
     return event.attribute not in _METHODS and any(
         isinstance(node.ctx, ast.Load)
         and ast.unparse(node.value) == owner
-        and not ctx.is_only_shown(Site(event.site.module, node))
+        and not _is_shown(Site(event.site.module, node), ctx)
         for node in nodes
     )
+
+
+def _is_shown(read: Site, ctx: Context) -> bool:
+    """Whether what is read goes into a call that prints or logs it, of which nobody takes what it returns."""
+    statement = next(ctx.ancestors(read, ast.stmt), None)
+    calls = ctx.ancestors(read, ast.Call)
+    names = [ast.unparse(call.func).rpartition(".")[2] for call in calls if isinstance(call, ast.Call)]
+    return isinstance(statement, ast.Expr) and any(ctx.speaks_of("logging", name) for name in names)
 
 
 def is_of_its_own_class(event: AttributeAssigned, ctx: Context) -> bool:
