@@ -16,7 +16,8 @@ of shape (4, 3) the same targets raise "expected target dtype to be Long or Byte
     loss.backward()
 
 ## Not reported
-Targets with a probability for each class; targets whose shape or type is not known.
+Targets with a probability for each class; targets whose type is not known, or whose shape is not, unless the output has
+one number for each sample.
 
 ## Fix (safe)
 Casts the target with `long()`, where torch raises without it.
@@ -46,9 +47,10 @@ class FloatClassIndices(Rule):
         if event.loss != "torch.nn.functional.cross_entropy" or ctx.number_kind(event.target) != "floating":
             return
         target, output = ctx.shape(event.target), ctx.shape(event.input)
-        if event.target is None or target is None or not target.is_row:
-            return
         is_silent = output is not None and output.is_row
+        has_one_each = target is not None and (target.is_row or (is_silent and (target.is_batch or output.is_batch)))
+        if event.target is None or not has_one_each:
+            return
         made = [(event.target.site, "the target is made of floats")] if event.target.site is not None else []
         yield ctx.finding(
             self,
