@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dllint.interp.ask.axis_moves import Known, keyword, number
+from dllint.interp.ask.axis_moves import Known, given_to, keyword, number, numbers
 from dllint.interp.ask.collected import part
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
@@ -94,6 +94,10 @@ def multiplied(known: Known, result: Symbol) -> Shape | None:
     left, right = (known.of(each) for each in result.inputs[:2])
     if result.name in _OF_RANK:
         left, right = (each.of_rank(_OF_RANK[result.name]) for each in (left, right))
+    elif left.rank is None or right.rank is None:
+        told = next((rank for each in result.inputs[:2] if (rank := _rank_told(each)) is not None), None)
+        if told is not None:
+            left, right = (each.of_rank(told) for each in (left, right))
     last = right.axis(-1)
     if left.rank is None or right.rank is None or left.rank < 2 or last is None:
         return None
@@ -102,6 +106,15 @@ def multiplied(known: Known, result: Symbol) -> Shape | None:
     if right.rank > left.rank:
         return None
     return Shape((*left.sizes[:-1], last))
+
+
+def _rank_told(factor: Value) -> int | None:
+    """How many axes a factor has whose last two were exchanged: ``query @ key.transpose(2, 3)``."""
+    if not isinstance(factor, Symbol) or factor.name not in (".transpose", "torch.transpose"):
+        return None
+    places = numbers(given_to(factor))
+    is_of_last = places is not None and len(places) == 2 and min(places) >= 0 and abs(places[0] - places[1]) == 1
+    return max(places) + 1 if is_of_last and places is not None else None
 
 
 OF_SEVERAL: Mapping[str, Callable[[Known, Symbol], Shape | None]] = {
