@@ -62,10 +62,13 @@ from dllint.api import (
     Context,
     Finding,
     Instance,
+    Items,
     Rule,
     Site,
+    Table,
     alternatives,
     attribute_of,
+    flatten,
     is_placeholder,
 )
 
@@ -172,10 +175,13 @@ def is_used_by_a_library(event: AttributeAssigned, cls: Class, ctx: Context) -> 
 
 
 def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """the layer is in another attribute as well"""
+    """the layer is in another attribute as well, or what is in it is"""
     held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
     own = (event.attribute, *_LOOKUPS)
-    others = (value for name, value in held if name not in own and ctx.role(value) not in _USERS)
+    others = [value for name, value in held if name not in own and ctx.role(value) not in _USERS]
+    listed = (each for value in others if isinstance(value, Items | Table) for each in flatten(value))
+    if any(ctx.has_parameters(each) and ctx.reaches(event.value, each) for each in listed):
+        return True
     # a buffer that is registered by its name is not known, and reaches the module whose attribute it is
     return any(ctx.reaches(value, event.value) for value in others if attribute_of(value) is not event.target)
 

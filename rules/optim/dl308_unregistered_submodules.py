@@ -34,11 +34,12 @@ their random start values, are missing from the checkpoint and stay on the CPU.
 
 ## Not reported
 Lists of what has no parameters (`nn.ReLU`, losses), or is set outside of the constructor; names such as `teacher` or
-`ema`, and a list of one module (the usual way to hide it on purpose); lists that only the constructor uses, and
-parameters that other methods than `forward` use; classes that define `parameters` or `state_dict` themselves, or
-register by `add_module` or `setattr` what may be in the list; lists that go to the base class, to something else together with what is
-in them, into optimizers of their own, or into a call that may put them into another network; layers that are registered
-in another way: as attributes of their own, or in a `Sequential` or `ModuleList` made of the list.
+`ema`, and a list of one module, to which nothing is added (the usual way to hide it on purpose); lists that only the
+constructor uses, and parameters that other methods than `forward` use; classes that define `parameters` or `state_dict`
+themselves, or register by `add_module` or `setattr` what may be in the list; lists that go to the base class, to
+something else together with what is in them, into optimizers of their own, or into a call that may put them into another
+network; layers that are registered in another way: as attributes of their own, or in a `Sequential` or `ModuleList` made
+of the list.
 
 ## Fix (unsafe)
 Wraps the list in `nn.ModuleList`, the dict in `nn.ModuleDict`. Unsafe because parameters and keys of the checkpoint are
@@ -92,7 +93,15 @@ def is_hidden_on_purpose(event: AttributeAssigned, owner: Instance, layers: list
     if any(ctx.speaks_of(topic, event.attribute) for topic in ("averaged-model", "frozen-model", "loss-model")):
         return True
     node = event.value.site.node if event.value.site is not None else None
-    return isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
+    is_one = isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
+    uses = ctx.attribute_uses(owner.cls, event.attribute) if isinstance(owner.cls, Class) else ()
+    return is_one and not any(_is_added_to(use.site, ctx) for use in uses)
+
+
+def _is_added_to(use: Site, ctx: Context) -> bool:
+    """``self.layers.append(layer)``: there is more in the list than what it is made with."""
+    around = next(iter(ctx.ancestors(use, ast.Attribute)), None)
+    return around is not None and _name(around) in ("append", "extend", "insert")
 
 
 def is_of_no_use_in_forward(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
