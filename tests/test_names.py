@@ -40,6 +40,7 @@ def test_entries_are_written_as_they_are_looked_up() -> None:
         ("adaptive-optimizer", "torch.optim.AdamW RMSprop lion.Lion adam", "SGD torch.optim.LBFGS adamant"),
         ("resuming", "resume_from args.resume continue_training", "presume discontinue"),
         ("debugging", "debug debug_train is_debugging sanity_check overfit_one_batch quick_run", "bug sane quickly"),
+        ("environment", "env envs vec_env test_env self.environment gymEnv", "envelope inventory environ"),
         ("clearing-gradients", "zero_grad model.zeroGrad clear_all_grads", "zero_state gradient"),
     ],
 )  # fmt: skip

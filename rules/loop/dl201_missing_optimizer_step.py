@@ -290,10 +290,13 @@ def _is_covered(optimizer: Value, ctx: Context) -> bool:
 def _may_step(event: OpaqueCall, optimizer: Value, ctx: Context) -> bool:
     """Whether an unresolved call could take the step: it gets the optimizer, and does not just log or save it.
 
-    So does ``step`` of anything unresolved, such as an engine that owns the optimizer.
+    So does ``step`` of anything unresolved, such as an engine that owns the optimizer; but for an environment, in which
+    an agent takes its steps.
     """
     is_harmless = ctx.speaks_of("harmless-call", event.name)
-    return event.name == "step" or (not is_harmless and ctx.opaque_to(event, optimizer))
+    if not is_harmless and ctx.opaque_to(event, optimizer):
+        return True
+    return event.name == "step" and not ctx.speaks_of("environment", receiver_of(event.site.node).rpartition(".")[2])
 
 
 def _is_call_of_step(node: ast.AST) -> bool:
