@@ -15,8 +15,10 @@ from dllint.interp.ask.factors import spans_of
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.counted_loops import is_of_few_rounds
 from dllint.interp.source.later_reads import later_reads
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
+from dllint.interp.source.reached_calls import reached_calls
 from dllint.sites import Site
 from dllint.values import Function, Instance, Items, Value
 
@@ -164,6 +166,14 @@ class Schedules(Optimizers, Paths, Sources):
                 return True
         return self._is_returned(made)
 
+    def _are_never_reached(self, calls: Sequence[ast.AST]) -> bool:
+        """Whether a script that is run gets to none of some calls, as nothing in it leads to what they stand in."""
+        script, project = self.program.module, self._machine.project
+        if self.program.kind != "module" or not isinstance(script, SourceModule):
+            return False
+        reached = {_place(call) for call in reached_calls(script, project.reading_each(project.closure(script)))}
+        return not any(_place(call) in reached for call in calls)
+
     @staticmethod
     def _is_overwritten(made: SchedulerCreated) -> bool:
         """Whether a scheduler goes to a variable that gets another value before anything reads it."""
@@ -190,12 +200,18 @@ class Schedules(Optimizers, Paths, Sources):
         """Whether code that was not followed steps what may be the scheduler, by its name."""
         followed = {event.site.node for event in (*steps, *self.steps())}
         name = self.name_of(made.scheduler)
-        for call in self.method_calls("step"):
-            called = receiver_of(call.node).rpartition(".")[2]
-            if call.node not in followed and (called == name or role_by_name(called) == "scheduler"):
-                return True
+        unseen = [call.node for call in self.method_calls("step") if call.node not in followed]
+        named = [(node, receiver_of(node).rpartition(".")[2]) for node in unseen]
+        may_be_it = [node for node, called in named if called == name or role_by_name(called) == "scheduler"]
+        if may_be_it and not self._are_never_reached(may_be_it):
+            return True
         kept = name.rpartition(".")[2] if made.frame.owner else ""  # by an object, which other files may have
         return bool(kept) and self.project_mentions(rf"\.{re.escape(kept)}\.step\(", where="elsewhere")
+
+
+def _place(call: ast.AST) -> tuple[int, int, str]:
+    """Where a call stands, and what it says: a tree may have been made again in between."""
+    return getattr(call, "lineno", 0), getattr(call, "col_offset", 0), ast.unparse(call)
 
 
 def _is_number(node: ast.expr) -> bool:
