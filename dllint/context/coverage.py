@@ -123,7 +123,7 @@ class Coverage(Freezing, Uses):
         return modules if is_known else []
 
     def _put_together(self, module: Value) -> list[Value]:
-        """The modules in a list that was made for an optimizer, ``nn.ModuleList([encoder, decoder])``, or the module."""
+        """The modules in a list that was made for an optimizer, ``nn.ModuleList([one, other])``, or the module."""
         is_list = isinstance(module, Instance) and module.library_name in _LISTS and module.arguments.exact
         given = module.arguments.positional if is_list and isinstance(module, Instance) else ()
         items = [each for value in given for each in (value.items if isinstance(value, Items) else (value,))]
@@ -249,7 +249,9 @@ def _is_made_beside(module: Instance, maker: _Maker) -> bool:
     if around is None:
         return False
     owner = frame.receiver.cls if isinstance(frame.receiver, Instance) else None
-    methods = {member for each in owner.lineage for member in each.members.values()} if isinstance(owner, Class) else set()
+    methods = (
+        {member for each in owner.lineage for member in each.members.values()} if isinstance(owner, Class) else set()
+    )
     return around in methods or (frame.definition is not None and around is frame.definition.node)
 
 

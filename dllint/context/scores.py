@@ -176,7 +176,7 @@ class Scores(Phases):
         return next((event for event in losses if id(event.site.node) in nodes), None)
 
     def _returned_by(self, one: BatchLoop, call: ast.AST) -> LossCall | None:
-        """The loss that a function of the project computes and returns, as it is or as a number, for a call in a loop."""
+        """The loss that a function of the project computes and returns for a call in a loop, perhaps as a number."""
         for event in walk(one.loop.body):
             frame = event.frame
             if isinstance(event, LossCall) and frame.call is not None and frame.call.node is call and frame.definition:

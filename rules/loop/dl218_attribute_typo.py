@@ -18,8 +18,8 @@ Measured on torch 2.13: after `optimizer.lr = 1.0` the group of parameters has `
             group["lr"] = base_lr * 0.9**epoch
 
 ## Not reported
-Objects of which it is not known what they are, classes of one's own, and names that the file also reads, but to print or log
-them.
+Objects of which it is not known what they are, classes of one's own, and names that the file also reads, but to print
+or log them.
 
 ## Fix (unsafe)
 Writes the right name for `weights`, `biases` and `grads`. Unsafe because the assignment then does what it says.

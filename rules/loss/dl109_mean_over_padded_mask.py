@@ -21,8 +21,8 @@ Measured on torch 2.13 (8 sequences of up to 16 tokens, 43 % of them no padding)
 
 ## Not reported
 Masks of which it is not known that they mark padding (a threshold on the confidence of pseudo-labels, a region of an
-image), unless the loss ignores targets besides; weights, losses that a mask has chosen (`losses[mask].mean()`), and means that are divided or multiplied by
-something later.
+image), unless the loss ignores targets besides; weights, losses that a mask has chosen (`losses[mask].mean()`), and
+means that are divided or multiplied by something later.
 
 ## Fix (unsafe)
 Divides by the number of what counts. Unsafe because the gradient gets larger, as it should.
@@ -41,7 +41,9 @@ from dllint.api import Backward, Context, Edits, Finding, LossCall, Rule, Site, 
 _MEANS = (".mean", "torch.mean")
 _PRODUCTS = ("*", ".mul", ".mul_", "torch.mul")
 _COMPARED = ("compare", ".ne", "torch.ne", ".gt", "torch.gt")
-_THRESHOLDS = frozenset((".ge", ".gt", ".le", ".lt", "torch.ge", "torch.gt", "torch.le", "torch.lt", "Gt", "GtE", "Lt", "LtE"))
+_THRESHOLDS = frozenset(
+    (".ge", ".gt", ".le", ".lt", "torch.ge", "torch.gt", "torch.le", "torch.lt", "Gt", "GtE", "Lt", "LtE")
+)
 _MAX_STEPS = 40
 
 

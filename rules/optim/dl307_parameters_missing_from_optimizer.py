@@ -230,7 +230,7 @@ def _has_new_layers(left: Untrained, ctx: Context) -> bool:
 
 
 def _only_looks(call: Site, ctx: Context) -> bool:
-    """Whether parameters are asked for by a loop that copies, counts or measures them, hands none on and freezes none."""
+    """Whether parameters are asked for by a loop that copies, counts or measures them, and hands on or freezes none."""
     kinds = (ast.For, ast.GeneratorExp, ast.ListComp, ast.SetComp)
     loop = next(iter(ctx.ancestors(call, *kinds)), None)
     heads = [loop] if isinstance(loop, ast.For) else getattr(loop, "generators", [])

@@ -37,9 +37,9 @@ Lists of what has no parameters (`nn.ReLU`, losses), or is set outside of the co
 `ema`, and a list of one module, to which nothing is added (the usual way to hide it on purpose); lists that only the
 constructor uses, and parameters that other methods than `forward` use; classes that define `parameters` or `state_dict`
 themselves, or register by `add_module` or `setattr` what may be in the list; lists that go to the base class, to
-something else together with what is in them, into optimizers of their own, or into a call that may put them into another
-network; layers that are registered in another way: as attributes of their own, or in a `Sequential` or `ModuleList` made
-of the list.
+something else together with what is in them, into optimizers of their own, or into a call that may put them into
+another network; layers that are registered in another way: as attributes of their own, or in a `Sequential` or
+`ModuleList` made of the list.
 
 ## Fix (unsafe)
 Wraps the list in `nn.ModuleList`, the dict in `nn.ModuleDict`. Unsafe because parameters and keys of the checkpoint are
@@ -93,7 +93,9 @@ def is_hidden_on_purpose(event: AttributeAssigned, owner: Instance, layers: list
     if any(ctx.speaks_of(topic, event.attribute) for topic in ("averaged-model", "frozen-model", "loss-model")):
         return True
     node = event.value.site.node if event.value.site is not None else None
-    is_one = isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
+    is_one = (
+        isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
+    )
     uses = ctx.attribute_uses(owner.cls, event.attribute) if isinstance(owner.cls, Class) else ()
     return is_one and not any(_is_added_to(use.site, ctx) for use in uses)
 

@@ -55,7 +55,7 @@ def marks_in(machine: Machine, target: Value, steps: int = _MAX_STEPS) -> list[M
 
 
 def _listed(value: Value, steps: int = _MAX_STEPS) -> list[Mark]:
-    """The marks in a list of labels, whichever of several it is: ``[-100] * n + labels``, or what a loop put into it."""
+    """The marks in a list of labels, whichever of several: ``[-100] * n + labels``, or what a loop put into it."""
     if steps == 0:
         return []
     if isinstance(value, Choice):
