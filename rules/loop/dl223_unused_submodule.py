@@ -46,8 +46,8 @@ questions.
 
 It is a warning where a neighbor of the same kind, whose name differs in one word, is called twice instead; then layers
 of classes of the project count as well. Otherwise it is a note: of 50 findings in 31 batches of unread repositories 25
-were true, 6 false and 19 doubtful: drafts, layers that are left out on purpose, and some that only tell a function which
-device the module is on.
+were true, 6 false and 19 doubtful: drafts, layers that are left out on purpose, and some that only tell a function
+which device the module is on.
 """
 
 from __future__ import annotations
