@@ -321,14 +321,14 @@ def _called_instead(event: AttributeAssigned, cls: Class, ctx: Context) -> Site 
         calls = [
             each.site
             for each in ctx.attribute_uses(cls, name)
-            if each.method == "forward" and _is_called(each.site, ctx)
+            if each.method == "forward" and _is_what_is_called(each.site, ctx)
         ]
         if len(calls) > 1 and _differ_in_one_word(name, event.attribute) and not _in_other_arms(calls, ctx):
             return calls[-1]
     return None
 
 
-def _is_called(use: Site, ctx: Context) -> bool:
+def _is_what_is_called(use: Site, ctx: Context) -> bool:
     call = next(iter(ctx.ancestors(use, ast.expr)), None)
     return isinstance(call, ast.Call) and call.func is use.node
 

@@ -283,11 +283,11 @@ def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
         steps = _option(scheduler, "steps_per_epoch", ctx)
         if steps is not None:
             return bool(ctx.constant(steps) != 1)
-    found = (ctx.sources_up_to(option, partial(_is_divided, ctx)) for _, option in alternatives(horizon))
+    found = (ctx.sources_up_to(option, partial(_counts_epochs_again, ctx)) for _, option in alternatives(horizon))
     return any(_is_number_of_batches(source, ctx) for sources in found for source in sources)
 
 
-def _is_divided(ctx: Context, value: Value) -> bool:
+def _counts_epochs_again(ctx: Context, value: Value) -> bool:
     """Whether a value is something divided by a number of batches."""
     if not isinstance(value, Symbol) or value.name not in ("/", "//") or len(value.inputs) < _OPERANDS:
         return False

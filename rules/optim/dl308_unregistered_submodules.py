@@ -230,14 +230,14 @@ def _registers(cls: ast.ClassDef, attribute: str) -> bool:
             if isinstance(call, ast.Call) and _name(call.func) in _BY_NAME and len(call.args) > 1
         }
         if any(
-            _name(node) in _REGISTERING and not (node in given and _is_of_another(given[node], attribute, nodes))
+            _name(node) in _REGISTERING and not (node in given and _is_in_another_list(given[node], attribute, nodes))
             for node in nodes
         ):
             return True
     return False
 
 
-def _is_of_another(module: ast.expr, attribute: str, nodes: list[ast.AST]) -> bool:
+def _is_in_another_list(module: ast.expr, attribute: str, nodes: list[ast.AST]) -> bool:
     """Whether a module is made on the spot, or is in another list of the object: by its index, or in a loop over it.
 
     ``nodes`` are those of the method.
