@@ -76,7 +76,7 @@ def _multiplies_by(function: Function, rate: str) -> bool:
     own = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
     bound = _bound_once(node)
     results = [node.body] if isinstance(node.body, ast.expr) else [each.value for each in _returns(node)]
-    if not results or None in results or not own.isdisjoint(_variables_of(ast.parse(rate))):
+    if not results or None in results or not own.isdisjoint(_names_written(ast.parse(rate))):
         return False
     divisors = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
     if any(rate in {ast.unparse(part) for part in ast.walk(each) if isinstance(part, ast.expr)} for each in divisors):
@@ -130,5 +130,5 @@ def _returns(function: ast.AST) -> Iterator[ast.Return]:
     return (each for each in ast.walk(function) if isinstance(each, ast.Return))
 
 
-def _variables_of(node: ast.AST) -> set[str]:
+def _names_written(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
