@@ -27,7 +27,7 @@ _LISTS = ("torch.nn.ModuleList", "torch.nn.Sequential")
 _NOT_USING = frozenset(("__init__", "parameters", "named_parameters"))
 _LISTED = 2  # parts of a model in the optimizers, from which on they list what is trained
 _MAX_PARTS = 4000
-_MAX_BEHIND = 200
+_MAX_BEHIND = 400
 
 
 @dataclass(frozen=True, slots=True)
