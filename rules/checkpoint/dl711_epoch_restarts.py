@@ -81,7 +81,8 @@ class EpochRestarts(Rule):
             restored = list(found.restored)
         loops = [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:] if _begins_at_0(loop, ctx)]
         if restored and loops and not ctx.excused(self, found):
-            yield self._report(loops[0], restored[0], found, ctx)
+            for each in restored:  # whichever of several optimizers it is, the epochs start again
+                yield self._report(loops[0], each, found, ctx)
 
     def _report(self, loop: Loop, restored: Restored, found: Continuation, ctx: Context) -> Finding:
         parts = [part for saved in found.saved for part in saved.parts if part.key == ctx.progress_in(saved) != ""]
