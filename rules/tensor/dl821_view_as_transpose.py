@@ -57,7 +57,6 @@ from dllint.api import (
     LibraryCall,
     Mixture,
     Rule,
-    Site,
     Symbol,
     Value,
     replace_range,
