@@ -43,7 +43,6 @@ from dllint.api import (
     LoaderCreated,
     Rule,
     Site,
-    Value,
     alternatives,
     assumed_under,
 )
