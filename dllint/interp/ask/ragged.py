@@ -89,7 +89,7 @@ def ragged_in(sample: Value, guards: Guards = (), depth: int = 0) -> Iterator[tu
 
 
 def asks_for_entries(guard: Guard, dataset: Instance) -> bool:
-    """Whether a condition is that a list of a dataset has entries, into which something was put: it has for a sample."""
+    """Whether a condition is that a list of a dataset, into which something was put, is not empty: a sample says so."""
     node = guard.node
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.value.id != "self":
         return False
