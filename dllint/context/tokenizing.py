@@ -19,6 +19,8 @@ _ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama
 _DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
 _ENCODERS = ("bert", "electra", "mpnet", "minilm")  # whose tokens see all others, but for what a mask takes out
 _KEEPING = (".to", ".cuda", ".cpu", ".long", ".contiguous")
+_ADAPTED = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_training", ".merge_and_unload")
+_MAX_LAYERS = 8
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 
 
@@ -69,6 +71,19 @@ class Tokenizing(Objects, Sources):
     def _source(self, made: Instance) -> str:
         """The name by which a model or tokenizer was loaded; empty if that is not known."""
         return str(self.constant(made.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
+
+    def loaded_model(self, model: Value | None) -> Instance | None:
+        """The model of transformers that a value is, as it was loaded: behind its adapters, and on whichever device."""
+        for _ in range(_MAX_LAYERS):
+            if isinstance(model, Symbol) and model.inputs and (model.name in _KEEPING or model.name in _ADAPTED):
+                model = model.inputs[0]
+            elif isinstance(model, Instance) and model.library_name.startswith("peft."):
+                model = model.arguments.get(0, "model")
+            else:
+                break
+        name = model.library_name if isinstance(model, Instance) else ""
+        is_loaded = name.startswith("transformers.") and name.endswith(".from_pretrained")
+        return model if is_loaded and isinstance(model, Instance) else None
 
     def is_encoder(self, model: Value | None) -> bool:
         """Whether a model is certainly an encoder of transformers, by its class or by what it was loaded from."""
