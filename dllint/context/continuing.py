@@ -88,13 +88,18 @@ class Continuing(Filtering):
         """What the program puts back before it trains, if a model that it trains after that is among it.
 
         An optimizer that is put back only where its steps are in another branch, or that another one replaces before
-        the next step, is not among it.
+        the next step, is not among it, nor is what is put back on a condition that speaks of fine-tuning: that is a run
+        of its own.
         """
         steps = self.steps()
         early = [
             (each, following)
             for each in self.checkpoints.restored
-            if not self.is_managed(each.event) and (following := self.checkpoints.steps_that_follow(each.event, steps))
+            if not self.is_managed(each.event)
+            and not any(
+                guard.holds and self.speaks_of("fine-tuning", str(guard.subject)) for guard in each.event.guards
+            )
+            and (following := self.checkpoints.steps_that_follow(each.event, steps))
         ]
         models = [
             each
