@@ -75,7 +75,7 @@ def _sets_length(event: OpaqueCall, ctx: Context) -> bool:
 def _says_length(tree: ast.Module) -> bool:
     """Whether a file hands a length to a library, or puts it into a dict or an object, and not only to its own code."""
     nodes = nodes_of(tree)
-    own = {each.name for each in nodes.of(ast.FunctionDef) if _LENGTH in [arg.arg for arg in _parameters(each)]}
+    own = {each.name for each in nodes.of(ast.FunctionDef) if _LENGTH in _names_it_takes(each)}
     if any(isinstance(each.ctx, ast.Store) for each in nodes.attributes.get(_LENGTH, ())):
         return True
     if any(isinstance(each, ast.Constant) and each.value == _LENGTH for each in nodes.of(ast.Constant)):
@@ -87,8 +87,8 @@ def _says_length(tree: ast.Module) -> bool:
     )
 
 
-def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
-    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+def _names_it_takes(function: ast.FunctionDef) -> list[str]:
+    return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
 
 def is_not_scored(event: OpaqueCall, ctx: Context) -> bool:
