@@ -35,7 +35,7 @@ from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
 from dllint.interp.ask.images import Image, image_of
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
-from dllint.interp.ask.ragged import asks_for_entries, is_filled_up, is_text, ragged_in
+from dllint.interp.ask.ragged import asks_for_entries, is_filled_up, is_text, ragged_in, without_others
 from dllint.interp.ask.windows import overlapping_windows
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.machine import Machine
@@ -111,7 +111,7 @@ class DataView(Passes):
         Of the characters of a text (see :meth:`is_text`) it is not known that there are not as many in each.
         """
         sample = pipelines.sample_of(self._machine, dataset)
-        found = ragged_in(sample) if sample is not None else ()
+        found = ragged_in(without_others(sample, dataset)) if sample is not None else ()
         return [
             (tuple(guard for guard in guards if not asks_for_entries(guard, dataset)), cause)
             for guards, cause in found

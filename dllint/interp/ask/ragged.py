@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.choices import Choice, alternatives
+from dllint.choices import Choice, alternatives, choose
 from dllint.forms import element_of
 from dllint.interp.run.graph import sources, sources_under
 from dllint.interp.source.positions import ancestors
@@ -71,8 +71,7 @@ def ragged_in(sample: Value, guards: Guards = (), depth: int = 0) -> Iterator[tu
     if depth > _MAX_DEPTH:
         return
     if isinstance(sample, Choice):
-        own = [(more, option) for more, option in sample.options if not _is_another_sample(option)]
-        found = [(more, list(ragged_in(option, (), depth + 1))) for more, option in own or sample.options]
+        found = [(more, list(ragged_in(option, (), depth + 1))) for more, option in sample.options]
         if all(causes for _, causes in found):
             yield guards + found[0][1][0][0], found[0][1][0][1]
         else:
@@ -97,9 +96,15 @@ def asks_for_entries(guard: Guard, dataset: Instance) -> bool:
     return guard.relation == "truthy" and guard.holds and isinstance(held, Items) and bool(held.items)
 
 
-def _is_another_sample(value: Value) -> bool:
-    """Whether a value is a sample of a dataset, as in `return self[index + 1]` where one cannot be read."""
-    return isinstance(value, Symbol) and value.name == "item" and isinstance(value.inputs[0], Instance)
+def without_others(sample: Value, dataset: Instance) -> Value:
+    """A sample without the others of the dataset that it may be: `return self[index + 1]` where one cannot be read."""
+    options = sample.options if isinstance(sample, Choice) else ()
+    own = [(guards, option) for guards, option in options if not _is_item_of(option, dataset)]
+    return choose(own) if own else sample
+
+
+def _is_item_of(value: Value, dataset: Instance) -> bool:
+    return isinstance(value, Symbol) and value.name == "item" and value.inputs[0] is dataset
 
 
 def is_text(value: Value) -> bool:
