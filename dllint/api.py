@@ -92,6 +92,7 @@ from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.bindings import is_placeholder
 from dllint.interp.source.facts import Removal
+from dllint.interp.source.filtered_lists import Filtered, filtered_beside
 from dllint.interp.source.library_names import Gone
 from dllint.interp.source.listing_order import Definition, ListingOrder
 from dllint.interp.source.nodes import nodes_of
@@ -183,6 +184,7 @@ __all__ = [
     "EpochSet",
     "Event",
     "External",
+    "Filtered",
     "Finding",
     "Fix",
     "Flow",
@@ -285,6 +287,7 @@ __all__ = [
     "declared_length",
     "detach_argument",
     "element_of",
+    "filtered_beside",
     "flatten",
     "ids_in_set_order",
     "insert_after",

@@ -315,14 +315,15 @@ def _of_choice(value: Value, name: str) -> Iterator[Assumption]:
 
 
 def _made_from(value: Value) -> Iterator[Value]:
-    """A value and what it was made from; the state of a model is one, whichever model it is of."""
+    """A value and what it was made from; the state of a model is one, whichever model it is of, and a loop counts,
+    however far."""
     seen: set[int] = set()
     pending = [value]
     for current in pending:  # which grows meanwhile
         if id(current) not in seen and len(seen) < _MAX_SOURCES:
             seen.add(id(current))
             yield current
-            if not (isinstance(current, Symbol) and current.name == "state_dict"):
+            if not (isinstance(current, Symbol) and current.name in ("state_dict", "counter")):
                 pending.extend(graph.inputs_of(current))
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.choices import alternatives
@@ -16,8 +17,12 @@ from dllint.context.loading import Load
 from dllint.context.uses import is_read
 from dllint.events import OptimizerStep, StateRead
 from dllint.interp.run import graph
+from dllint.interp.source.batchwise import last_bound
+from dllint.interp.source.bindings import Definition
+from dllint.interp.source.later_reads import later_reads
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.positions import statement_around
+from dllint.interp.source.positions import ancestors, enclosing_definition, statement_around
+from dllint.sites import Site
 from dllint.structure import Loop
 from dllint.values import Const, Symbol, Value
 
@@ -83,13 +88,18 @@ class Continuing(Filtering):
         """What the program puts back before it trains, if a model that it trains after that is among it.
 
         An optimizer that is put back only where its steps are in another branch, or that another one replaces before
-        the next step, is not among it.
+        the next step, is not among it, nor is what is put back on a condition that speaks of fine-tuning: that is a run
+        of its own.
         """
         steps = self.steps()
         early = [
             (each, following)
             for each in self.checkpoints.restored
-            if not self.is_managed(each.event) and (following := self.checkpoints.steps_that_follow(each.event, steps))
+            if not self.is_managed(each.event)
+            and not any(
+                guard.holds and self.speaks_of("fine-tuning", str(guard.subject)) for guard in each.event.guards
+            )
+            and (following := self.checkpoints.steps_that_follow(each.event, steps))
         ]
         models = [
             each
@@ -184,6 +194,35 @@ class Continuing(Filtering):
                 return True
         return False
 
+    def may_take_up(self, key: str, continuation: Continuation) -> bool:
+        """Whether a run that goes on may come to an entry of what it reads, in whatever code.
+
+        It certainly does not where it looks entries up one by one, by other names, and where what looks up one of this
+        name in its files stands in functions that it does not come to.
+        """
+        if key in continuation.keys or not all(map(_is_only_looked_up, continuation.reads)):
+            return True
+        pattern, project = re.compile(rf"\b{re.escape(key)}\b"), self._machine.project
+        return any(
+            self._may_come_to(Site(module, node))
+            for module in project.reading_each(project.closure(self.program.module))
+            if module.contains(pattern)
+            for node in module.entry_makers
+            if _is_looked_up(node, key)
+        )
+
+    def _may_come_to(self, place: Site) -> bool:
+        """Whether a run may come to a place: to no function that neither was called nor is named in its main file."""
+        function = enclosing_definition(place)
+        if not isinstance(function, Definition) or place.module is self.program.module:
+            return True
+        is_called = any(
+            isinstance(each, Definition) and (each.name, each.lineno) == (function.name, function.lineno)
+            for each in self._machine.reached  # whose trees may have been made again
+        )
+        named = nodes_of(self.program.module.tree)
+        return is_called or function.name in named.names or function.name in named.attributes
+
 
 def _items(read: StateRead) -> Iterator[Symbol]:
     """The entries that are looked up in what was read."""
@@ -192,6 +231,31 @@ def _items(read: StateRead) -> Iterator[Symbol]:
         for _, option in alternatives(value):
             if isinstance(option, Symbol) and option.name == "item":
                 yield option
+
+
+def _is_only_looked_up(read: StateRead) -> bool:
+    """Whether nothing is done with what was read but to look up entries by constant names, in the same function."""
+    call, module = read.site.node, read.site.module
+    statement, scope = statement_around(read.site), enclosing_definition(read.site) or module.tree
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(statement, ast.Assign) or statement.value is not call or not isinstance(target, ast.Name):
+        return False
+    reads = later_reads(target.id, read.site, module)
+    own = [each for each in reads if last_bound(target.id, scope, each.lineno) is call]
+    return all(_looks_up(Site(module, each)) for each in own)
+
+
+def _looks_up(name: Site) -> bool:
+    """Whether a variable is read to look up an entry by a constant name, or to ask whether there is one."""
+    above = list(islice(ancestors(name), 2))
+    if isinstance(above[0], ast.Subscript):
+        return isinstance(above[0].slice, ast.Constant) and isinstance(above[0].ctx, ast.Load)
+    if isinstance(above[0], ast.Compare):
+        return all(isinstance(each, ast.In | ast.NotIn) for each in above[0].ops)
+    if not isinstance(above[0], ast.Attribute) or not isinstance(above[1], ast.Call):
+        return False
+    given = above[1].args[:1]
+    return above[0].attr == "keys" or (above[0].attr in _GETTERS and bool(given) and isinstance(given[0], ast.Constant))
 
 
 def _only_looks_up(tree: ast.Module, key: str) -> bool:

@@ -35,7 +35,7 @@ from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
 from dllint.interp.ask.images import Image, image_of
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
-from dllint.interp.ask.ragged import is_filled_up, ragged_in
+from dllint.interp.ask.ragged import asks_for_entries, is_filled_up, is_text, ragged_in, without_others
 from dllint.interp.ask.windows import overlapping_windows
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.machine import Machine
@@ -106,10 +106,21 @@ class DataView(Passes):
         return any(a.transform is b.transform and a.given is b.given and a.guards == b.guards for a, b in pairs)
 
     def ragged(self, dataset: Instance) -> list[tuple[Guards, Symbol]]:
-        """What makes parts of the samples of a dataset of the project differ in length, with its conditions."""
+        """What makes parts of the samples of a dataset of the project differ in length, with its conditions.
+
+        Of the characters of a text (see :meth:`is_text`) it is not known that there are not as many in each.
+        """
         sample = pipelines.sample_of(self._machine, dataset)
-        found = ragged_in(sample) if sample is not None else ()
-        return [(guards, cause) for guards, cause in found if not is_filled_up(cause, dataset)]
+        found = ragged_in(without_others(sample, dataset)) if sample is not None else ()
+        return [
+            (tuple(guard for guard in guards if not asks_for_entries(guard, dataset)), cause)
+            for guards, cause in found
+            if not is_filled_up(cause, dataset)
+        ]
+
+    def is_text(self, value: Value) -> bool:
+        """Whether a value is a text, or one of several."""
+        return is_text(value)
 
     def windows_in(self, value: Value) -> list[Symbol]:
         """The slices of a sequence that overlap, in a value or in the samples of a dataset of the project."""

@@ -156,15 +156,22 @@ class Resuming(Optimizers, Paths, Sources):
             self.is_same(value, model) for step in self.steps() for model in self.parameters_of(step.optimizer)[0]
         )
 
-    def is_restored(self, target: Value) -> bool:
-        """Whether the program puts a state back into an object, or hands it to code that may do so."""
+    def is_restored(self, target: Value, *, while_training: bool = True) -> bool:
+        """Whether the program puts a state back into an object, or hands it to code that may do so.
+
+        Code in a training loop that changes the object in each step does not, if ``while_training`` is false.
+        """
         name = self.name_of(target)
         for event in self.all_of(StateRestored):
             if self.is_same(event.target, target) or self.reaches(event.target, target):
                 return True
             if name and self.name_of(event.target) == name:
                 return True  # what was made anew under the same name
-        return any(self.opaque_to(event, target) for event in self.all_of(OpaqueCall))
+        calls = [event for event in self.all_of(OpaqueCall) if self.opaque_to(event, target)]
+        if while_training or not calls:
+            return bool(calls)
+        loops = {id(loop) for step in self.steps() for loop in self.loops_around(step)}
+        return not all(any(id(loop) in loops for loop in self.loops_around(event)) for event in calls)
 
     def is_of_a_part(self, saved: Saved) -> bool:
         """Whether all states in a checkpoint are those of parts of what an optimizer trains.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.context.objects import Objects
+from dllint.context.phases import Phases
 from dllint.context.sources import Sources
 from dllint.events import Event, LibraryCall
+from dllint.interp.ask.data_shapes import loader_of, part_of_sample
+from dllint.interp.ask.pipelines import sample_of
 from dllint.interp.run import graph
 from dllint.interp.source.positions import ancestors
 from dllint.values import Const, Instance, Items, Symbol, Value
@@ -19,6 +22,9 @@ _ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama
 _DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
 _ENCODERS = ("bert", "electra", "mpnet", "minilm")  # whose tokens see all others, but for what a mask takes out
 _KEEPING = (".to", ".cuda", ".cpu", ".long", ".contiguous")
+_ADAPTED = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_training", ".merge_and_unload")
+_MAX_LAYERS = 8
+_OF_ONE = (".squeeze", ".flatten", ".clone", ".detach", "torch.tensor", "torch.as_tensor")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 
 
@@ -31,7 +37,7 @@ class PaddedBatch:
     assumptions: Assumptions
 
 
-class Tokenizing(Objects, Sources):
+class Tokenizing(Phases, Sources):
     """What tokenizers make of texts."""
 
     def padded_right(self) -> Iterator[PaddedBatch]:
@@ -52,7 +58,8 @@ class Tokenizing(Objects, Sources):
 
     def _padded(self) -> Iterator[tuple[PaddedBatch, str]]:
         """The batches that are padded, each with the name that its tokenizer was loaded by."""
-        for call in self.all_of(LibraryCall):
+        fetched = (event for dataset in self.data.made for event in self.data.fetching(dataset))
+        for call in (*self.all_of(LibraryCall), *(event for event in fetched if isinstance(event, LibraryCall))):
             tokenizer = call.arguments.positional[0] if call.arguments.positional else None
             if not call.name.endswith(_CALL) or "Tokenizer" not in call.name or not isinstance(tokenizer, Instance):
                 continue
@@ -70,6 +77,19 @@ class Tokenizing(Objects, Sources):
         """The name by which a model or tokenizer was loaded; empty if that is not known."""
         return str(self.constant(made.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
 
+    def loaded_model(self, model: Value | None) -> Instance | None:
+        """The model of transformers that a value is, as it was loaded: behind its adapters, and on whichever device."""
+        for _ in range(_MAX_LAYERS):
+            if isinstance(model, Symbol) and model.inputs and (model.name in _KEEPING or model.name in _ADAPTED):
+                model = model.inputs[0]
+            elif isinstance(model, Instance) and model.library_name.startswith("peft."):
+                model = model.arguments.get(0, "model")
+            else:
+                break
+        name = model.library_name if isinstance(model, Instance) else ""
+        is_loaded = name.startswith("transformers.") and name.endswith(".from_pretrained")
+        return model if is_loaded and isinstance(model, Instance) else None
+
     def is_encoder(self, model: Value | None) -> bool:
         """Whether a model is certainly an encoder of transformers, by its class or by what it was loaded from."""
         objects = self.objects(model) if model is not None else []
@@ -82,16 +102,32 @@ class Tokenizing(Objects, Sources):
         return is_known and not cls.endswith((*_CAUSAL, "Tokenizer", "TokenizerFast", "Config", "EncoderDecoderModel"))
 
     def ids_of(self, value: Value | None, batch: PaddedBatch) -> bool:
-        """Whether a value is the token ids of a batch, on whichever device."""
+        """Whether a value is the token ids of a batch, on whichever device, or of samples that a loader stacks."""
         while isinstance(value, Symbol) and value.name in _KEEPING and value.inputs:
             value = value.inputs[0]
+        if isinstance(value, Symbol) and value.name == "item" and isinstance(value.inputs[0], Symbol):
+            loader = loader_of(value.inputs[0])
+            value = _whole(part_of_sample(value, loader, self._sample_of)) if loader is not None else value
         is_part = isinstance(value, Symbol) and value.name in ("item", "attribute") and value.detail == "input_ids"
         return is_part and isinstance(value, Symbol) and bool(value.inputs) and self._is_result(value.inputs[0], batch)
+
+    def _sample_of(self, dataset: Instance) -> Value | None:
+        if id(dataset) not in self._samples:
+            self._samples[id(dataset)] = sample_of(self._machine, dataset)
+        return self._samples[id(dataset)]
+
+    @cached_property
+    def _samples(self) -> dict[int, Value | None]:
+        """The samples of datasets by their identity, each worked out once."""
+        return {}
 
     def _is_result(self, value: Value, batch: PaddedBatch) -> bool:
         while isinstance(value, Symbol) and value.name in _KEEPING and value.inputs:
             value = value.inputs[0]
-        return value is batch.call.result
+        if not isinstance(value, Symbol) or not isinstance(batch.call.result, Symbol):
+            return False
+        place = value.site.node if value.site is not None and value.name == batch.call.result.name else None
+        return value is batch.call.result or place is batch.call.site.node  # that of a sample is made each time
 
     def is_decoder(self, model: Value | None) -> bool:
         """Whether a model is certainly a causal one of transformers, by its class or by what it was loaded from."""
@@ -119,6 +155,17 @@ class Tokenizing(Objects, Sources):
         )
         is_it = any(each is made or (isinstance(each, ast.Name) and each.id in targets) for each in expanded)
         return result if is_it else None
+
+
+def _whole(part: Value | None) -> Value | None:
+    """What a row was taken of: `encodings["input_ids"][index]`."""
+    while isinstance(part, Symbol) and part.inputs:
+        key = part.inputs[1] if part.name == "item" and len(part.inputs) > 1 else None
+        is_row = key is not None and not isinstance(key, Items) and not isinstance(getattr(key, "value", None), str)
+        if not is_row and part.name not in _KEEPING and part.name not in _OF_ONE:
+            break
+        part = part.inputs[0]
+    return part
 
 
 def _tokenized(node: ast.expr) -> ast.expr:

@@ -34,8 +34,8 @@ restored runs past its end, and the rate has risen to .35 of the base rate in th
 
 ## Not reported
 Loops whose beginning, or whose count, comes from what was read; weights that are loaded without the optimizer, unless
-the epoch of a checkpoint of the program's own is looked up and not used; checkpoints without an epoch; loops that do
-not go over a plain range.
+the epoch of a checkpoint of the program's own is looked up and not used; what is loaded to fine-tune, as a condition
+says; checkpoints without an epoch; loops that do not go over a plain range.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
@@ -81,7 +81,8 @@ class EpochRestarts(Rule):
             restored = list(found.restored)
         loops = [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:] if _begins_at_0(loop, ctx)]
         if restored and loops and not ctx.excused(self, found):
-            yield self._report(loops[0], restored[0], found, ctx)
+            for each in restored:  # whichever of several optimizers it is, the epochs start again
+                yield self._report(loops[0], each, found, ctx)
 
     def _report(self, loop: Loop, restored: Restored, found: Continuation, ctx: Context) -> Finding:
         parts = [part for saved in found.saved for part in saved.parts if part.key == ctx.progress_in(saved) != ""]

@@ -144,11 +144,12 @@ class AliasedBestStateDict(Rule):
 
     def _report(self, taken: StateTaken, use: Event, step: OptimizerStep, ctx: Context) -> Finding:
         verb = "loaded" if isinstance(use, StateRestored) else "saved"
+        behind_step = ctx.assumptions_of(step)  # what else got the optimizer leaves weights that it changes in place
         return ctx.finding(
             self,
             taken,
             "this state dict is not a copy: it follows the weights as they are trained on",
-            on=[step],
+            assuming=[each for each in behind_step if each.kind != "opaque"],
             effect=f"what is {verb} later are the last weights, and not those of this moment",
             help="keep `copy.deepcopy(model.state_dict())`",
             trace=[

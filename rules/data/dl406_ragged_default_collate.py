@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from dllint.api import (
     Assumption,
     Class,
+    Const,
     Context,
     Finding,
     Guards,
@@ -42,7 +43,6 @@ from dllint.api import (
     LoaderCreated,
     Rule,
     Site,
-    Value,
     alternatives,
     assumed_under,
 )
@@ -87,13 +87,17 @@ class RaggedDefaultCollate(Rule):
     excuses = (is_collated_otherwise, is_one_by_one, has_changed_targets, is_padded)
 
     def on_loader_created(self, event: LoaderCreated, ctx: Context) -> Iterator[Finding]:
-        guards, dataset, place = next(_ragged(event.dataset, ctx), ((), None, None))
+        guards, dataset, place = next(_ragged(event, ctx), ((), None, None))
         if dataset is None or not ctx.data.is_read(event.loader) or ctx.excused(self, event, dataset):
             return
         name = ctx.class_name(dataset)
         is_sized = ctx.data.batch_size(event.loader) is not None
         sized = () if is_sized else (Assumption("name", "`batch_size` is above one"),)
-        made = [(place, f"each sample of `{name}` has as many entries as there are objects or words")] if place else []
+        made = (
+            [(place, f"each sample of `{name}` has as many entries as there are objects, words or characters")]
+            if place
+            else []
+        )
         yield ctx.finding(
             self,
             event,
@@ -106,12 +110,24 @@ class RaggedDefaultCollate(Rule):
         )
 
 
-def _ragged(value: Value | None, ctx: Context) -> Iterator[tuple[Guards, Instance, Site | None]]:
+def _ragged(event: LoaderCreated, ctx: Context) -> Iterator[tuple[Guards, Instance, Site | None]]:
     """The dataset whose samples differ in length, if all that a loader may draw from are such."""
-    options = [option for _, option in alternatives(value)] if value is not None else []
+    options = [option for _, option in alternatives(event.dataset)] if event.dataset is not None else []
     for option in options:
         for each in ctx.data.datasets(option):
             if isinstance(each.cls, str) and each.cls in _RAGGED:
                 yield (), each, each.site
             elif isinstance(each.cls, Class):
-                yield from ((guards, each, cause.site) for guards, cause in ctx.data.ragged(each))
+                for guards, cause in ctx.data.ragged(each):
+                    if not ctx.data.is_text(cause) or _is_collated_elsewhere(each, ctx):
+                        yield guards, each, cause.site
+
+
+def _is_collated_elsewhere(dataset: Instance, ctx: Context) -> bool:
+    """Whether another loader over samples of the same class has a `collate_fn`."""
+    others = (each for each in ctx.data.loaders if each.dataset is not None)
+    return any(
+        not ctx.is_none(each.options.get("collate_fn", Const(None)))
+        for each in others
+        if each.dataset is not None and any(one.cls is dataset.cls for one in ctx.data.datasets(each.dataset))
+    )

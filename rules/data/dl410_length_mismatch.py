@@ -2,7 +2,7 @@
 
 After `self.images = [x for x in images if os.path.exists(x)]` the lists go together up to the first image that is left
 out. From there on every image has the label of another one, and the last labels are never read. Nothing fails, as
-the shorter list decides the length.
+the shorter list decides the length. So it is where a loop fills two lists and one of them is filtered afterwards.
 
 The same happens with a `__len__` that counts something else: the images, of which each has five captions, so that four
 captions in five are never read; or all characters of a text of which each sample takes the next 128.
@@ -61,6 +61,7 @@ from dllint.api import (
     Site,
     counted_attribute,
     declared_length,
+    filtered_beside,
     only_value,
     sample_reads,
 )
@@ -108,6 +109,10 @@ class LengthMismatch(Rule):
             place = Site(program.module, value)
             if other is not None and not ctx.excused(self, place, value):
                 yield self._report(place, name, other, Site(program.module, methods["__getitem__"]), ctx)
+        for found in filtered_beside(owner, read):
+            place = Site(program.module, found.node)
+            if not ctx.excused(self, place, found.node):
+                yield self._report(place, found.name, found.other, Site(program.module, methods["__getitem__"]), ctx)
 
     def _of_length(
         self, methods: dict[str, ast.FunctionDef], owner: ast.ClassDef, program: Program, ctx: Context

@@ -24,12 +24,12 @@ makes no difference (.956, .932, .946 against .957, .926, .946).
         optimizer.step()
 
 ## Not reported
-Loaders that nobody trains on, those with a sampler, parts that were drawn at random (`random_split`), and batches of
-all samples. Other datasets, whose order is not known, are notes; sequences and streams, as names say, are not
-mentioned.
+Loaders that nobody trains on, those that have a sampler in any case (and not only where there are several processes),
+parts that were drawn at random (`random_split`), and batches of all samples. Other datasets, whose order is not known,
+are notes; sequences and streams, as names say, are not mentioned.
 
 ## Fix (unsafe)
-Sets `shuffle=True`. Unsafe because it changes the order, as it should.
+Sets `shuffle=True`, or `shuffle=sampler is None`. Unsafe because it changes the order, as it should.
 
 ## On real code
 105 public repositories: 11 notes in 6 of them, 10 true; one is doubtful, since its dataset makes samples at random.
@@ -37,9 +37,23 @@ Sets `shuffle=True`. Unsafe because it changes the order, as it should.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, LoaderCreated, LossCall, Program, Rule, set_argument
+from dllint.api import (
+    Const,
+    Context,
+    Edits,
+    Finding,
+    Instance,
+    LoaderCreated,
+    LossCall,
+    Program,
+    Rule,
+    Value,
+    alternatives,
+    set_argument,
+)
 
 _SORTED = ("torchvision.datasets.ImageFolder", "torchvision.datasets.DatasetFolder")
 _OTHER_ORDER = ("sampler", "batch_sampler")
@@ -49,8 +63,14 @@ _OTHER_ORDER = ("sampler", "batch_sampler")
 
 
 def is_ordered_otherwise(event: LoaderCreated, ctx: Context) -> bool:
-    """a sampler decides the order"""
-    return any(name in event.options and not ctx.is_none(event.options[name]) for name in _OTHER_ORDER)
+    """a sampler decides the order, in any case"""
+    given = [event.options[name] for name in _OTHER_ORDER if name in event.options]
+    return any(not ctx.is_none(each) and not _may_be_none(each, event, ctx) for each in given)
+
+
+def _may_be_none(given: Value, event: LoaderCreated, ctx: Context) -> bool:
+    """Whether a sampler is set to `None` in one of several cases, as where there is one process."""
+    return any(ctx.is_none(option) and ctx.consistent(guards, event.guards) for guards, option in alternatives(given))
 
 
 def is_drawn_at_random(event: LoaderCreated, ctx: Context) -> bool:
@@ -91,22 +111,32 @@ class UnshuffledTrainLoader(Rule):
 
     def _report(self, event: LoaderCreated, dataset: Instance, ctx: Context) -> Finding:
         is_sorted = any(base in _SORTED for base in ctx.library_bases(dataset)) and _learns_classes(ctx)
-        name = ctx.called(event.loader, "loader")
+        name, sampler = ctx.called(event.loader, "loader"), event.options.get("sampler", Const(None))
+        case = "" if ctx.is_none(sampler) else ", where it has no sampler"
         return ctx.finding(
             self,
             event,
-            f"{name} is trained on without `shuffle`: its samples come sorted by class"
+            f"{name} is trained on without `shuffle`{case}: its samples come sorted by class"
             if is_sorted
-            else f"{name} is trained on without `shuffle`",
-            on=[dataset, event.options.get("shuffle")],
+            else f"{name} is trained on without `shuffle`{case}",
+            on=[dataset, event.options.get("shuffle"), sampler],
             effect="each batch has one class, and the model learns to predict it"
             if is_sorted
             else "all epochs have the same batches; if the samples are sorted, each batch has one class",
-            help="set `shuffle=True`",
+            help="set `shuffle=True`" if not case else "set `shuffle` to whether there is no sampler",
             trace=[(event.site, "a loader does not shuffle unless it is told to")],
-            fix=("Shuffle", set_argument(event.site, "shuffle", "True")),
+            fix=("Shuffle", _shuffled(event, ctx) if case else set_argument(event.site, "shuffle", "True")),
             severity="warning" if is_sorted else None,
         )
+
+
+def _shuffled(event: LoaderCreated, ctx: Context) -> Edits:
+    """`shuffle=sampler is None`, as it is written there."""
+    call = event.site.node
+    given = [each.value for each in call.keywords if each.arg == "sampler"] if isinstance(call, ast.Call) else []
+    if len(given) != 1 or not isinstance(given[0], ast.Name | ast.Attribute):
+        return Edits()
+    return set_argument(event.site, "shuffle", f"{ast.unparse(given[0])} is None")
 
 
 def _learns_classes(ctx: Context) -> bool:

@@ -56,9 +56,11 @@ every image (`p=1`), change only colors, or take both at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dllint.api import (
     Assumption,
+    Const,
     Context,
     Finding,
     Instance,
@@ -102,7 +104,7 @@ class PairedInputsAugmentedIndependently(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
         for dataset in ctx.data.made:
-            calls = [call for call in ctx.data.transformed(dataset) if _read_by(call.given, ctx)]
+            calls = list(_calls(dataset, ctx))
             for call in calls:
                 place = call.result.site
                 if place is None or id(place.node) in reported or not _is_dense(call, ctx):
@@ -143,6 +145,25 @@ class PairedInputsAugmentedIndependently(Rule):
             help="transform both in one call (torchvision.transforms.v2, albumentations), or with the same parameters",
             trace=[*made, *hops, (place, "and this one here, with other random numbers")],
         )
+
+
+def _calls(dataset: Instance, ctx: Context) -> Iterator[TransformCall]:
+    """The calls that transform an image of a sample, or a target alone: `transform(image=x, mask=y)["mask"]`."""
+    for call in ctx.data.transformed(dataset):
+        given = call.result.arguments.keywords if call.result.arguments is not None else {}
+        taken = [name for name in _entries_of(call.result) if name in given]
+        if len(taken) > 1 and any(ctx.speaks_of("dense-target", name) for name in taken):
+            continue  # the image with its target
+        call = replace(call, given=given[taken[0]]) if len(taken) == 1 else call
+        if _read_by(call.given, ctx):
+            yield call
+
+
+def _entries_of(result: Symbol) -> list[str]:
+    """The entries that are looked up in what a transform of albumentations returns."""
+    held = (each for each in result.attributes.values() if isinstance(each, Symbol) and each.name == "item")
+    keys = (each.inputs[1] for each in held)
+    return [key.value for key in keys if isinstance(key, Const) and isinstance(key.value, str)]
 
 
 def _random_step(call: TransformCall, other: TransformCall, ctx: Context) -> TransformStep | None:

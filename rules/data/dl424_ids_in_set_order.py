@@ -30,8 +30,8 @@ Sets that are sorted, there or later; sets of which nothing says that they hold 
 hashes; ids that are written to a file (`pickle`, `json`, with the checkpoint), or read from one; programs that load no
 weights, and projects that save none; identities of persons, which only a head knows that is thrown away afterwards; a
 fixed `PYTHONHASHSEED` in the project. Where a script trains and loads, it is reported if the loading hangs on a file
-that is there, or on an option to resume; else it is a question, as it may load what it has just saved. So is what the
-script that loads does not name, and only a file that it imports.
+that is there, or on an option to resume, or if a run that loads does not train; else it is a question, as it may load
+what it has just saved. So is what neither the script that loads names nor a function that it names.
 
 ## Fix (unsafe)
 Sorts the set. Unsafe because weights that were saved before go with ids that nobody knows any more.
@@ -133,7 +133,7 @@ class IdsInSetOrder(Rule):
             self,
             where,
             f"{named} has the order of a set of texts, which is another one in each process",
-            assuming=[*_assumed_later(load, ctx), *_assumed_ids(ids, where, load)],
+            assuming=[*_assumed_later(load, ctx), *_assumed_ids(ids, where, load, ctx)],
             effect="who loads the weights looks up other ids for the same texts",
             help="sort the set, or save the ids with the weights",
             trace=[
@@ -160,20 +160,46 @@ def _weights_loaded(tree: ast.Module) -> Iterator[ast.Call]:
 def _assumed_later(load: Site, ctx: Context) -> list[Assumption]:
     """That a script which trains loads what an earlier run has saved."""
     calls = nodes_of(load.module.tree).of(ast.Call)
-    trains = any(
-        _callee(call) in ("backward", "fit") or (call.args and re.match("train", _callee(call))) for call in calls
-    )
-    tests = [ast.unparse(each.test) for each in ctx.ancestors(load, ast.If)]
-    if not trains or any(map(_LATER.search, tests)):
+    training = [
+        call
+        for call in calls
+        if _callee(call) in ("backward", "fit") or (call.args and re.match("train", _callee(call)))
+    ]
+    tests = _tests_around(load, ctx)
+    if any(_LATER.search(test) for test, _ in tests):
         return []
+    if all(_exclude(tests, _tests_around(Site(load.module, call), ctx)) for call in training):
+        return []  # a run that loads does not train
     return [Assumption("effect", "another process loads the weights than the one that has trained them")]
 
 
-def _assumed_ids(ids: SetIds, where: Site, load: Site) -> list[Assumption]:
-    """That what gives out the ids has to do with the weights, where the script that loads them does not name it."""
-    name = getattr(ids.scope, "name", "")
-    if (not name and where.module is load.module) or name in load.module.words:
+def _tests_around(place: Site, ctx: Context) -> set[tuple[str, bool]]:
+    """The tests of the `if` around a place, each with its outcome there."""
+    inner, found = place.node, set[tuple[str, bool]]()
+    for each in ctx.ancestors(place, ast.AST):
+        if isinstance(each, ast.If) and inner is not each.test:
+            is_negated = isinstance(each.test, ast.UnaryOp) and isinstance(each.test.op, ast.Not)
+            test = each.test.operand if isinstance(each.test, ast.UnaryOp) and is_negated else each.test
+            found.add((ast.unparse(test), (inner in each.body) is not is_negated))
+        inner = each
+    return found
+
+
+def _exclude(tests: set[tuple[str, bool]], others: set[tuple[str, bool]]) -> bool:
+    """Whether two sets of tests with their outcomes do not go together."""
+    return any((test, not outcome) in others for test, outcome in tests)
+
+
+def _assumed_ids(ids: SetIds, where: Site, load: Site, ctx: Context) -> list[Assumption]:
+    """That what gives out the ids has to do with the weights, where the script that loads them neither names it nor a
+    function that does."""
+    name, named = getattr(ids.scope, "name", ""), load.module.words
+    if (not name and where.module is load.module) or name in named:
         return []
+    for _, tree in ctx.trees(name) if name else ():
+        for function in nodes_of(tree).of(ast.FunctionDef):
+            if function.name in named and name in _all_names(function):
+                return []
     return [Assumption("effect", "the ids are those that the weights were trained with")]
 
 

@@ -1,8 +1,9 @@
 """Layers named for adapters that the model does not have.
 
 `target_modules` names layers by the last part of their names, which differs from family to family: `q_proj` in Llama is
-`query` in BERT and a part of `c_attn` in GPT-2. What is not found is left out, and peft says nothing as long as one
-name fits: these layers get no adapter. Where none fits, `get_peft_model` raises.
+`query` in BERT and a part of `c_attn` in GPT-2; `wi` of the first T5 is `wi_0` and `wi_1` in Flan-T5. What is not found
+is left out, and peft says nothing as long as one name fits: these layers get no adapter. Where none fits,
+`get_peft_model` raises.
 
 Measured with peft 0.21 and transformers 5.23: a list of which a part is absent gives no error and no warning; one of
 which all is absent ends in a `NoMatchingPeftModuleError`.
@@ -23,7 +24,8 @@ which all is absent ends in a `NoMatchingPeftModuleError`.
 
 ## Not reported
 Models whose family does not follow from the name they are loaded by; names that no family has, such as those of heads;
-lists that are not written out, or name layers of so many families that they are for any model.
+lists that are not written out, or name layers of so many families that they are for any model, or of both versions of
+T5.
 
 ## On real code
 135 public repositories: no finding.
@@ -39,7 +41,9 @@ _LLAMA = frozenset(("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_pro
 _BERT = frozenset(("query", "key", "value", "dense"))
 _OPT = frozenset(("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"))
 _NEOX = frozenset(("query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"))
-_T5 = frozenset(("q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo"))
+_T5 = frozenset(("q", "k", "v", "o", "wi", "wo"))
+_GATED_T5 = frozenset(("q", "k", "v", "o", "wi_0", "wi_1", "wo"))  # since version 1.1
+_ANY_T5 = _T5 | _GATED_T5
 _GPT2 = frozenset(("c_attn", "c_proj", "c_fc"))
 _DISTILBERT = frozenset(("q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"))
 _DEBERTA = frozenset(("query_proj", "key_proj", "value_proj", "dense"))
@@ -47,10 +51,11 @@ _LAYERS = (  # of models by what their names begin with, as they are written on 
     ("llama", _LLAMA), ("meta-llama", _LLAMA), ("tinyllama", _LLAMA), ("mistral-7b", _LLAMA), ("qwen2-", _LLAMA),
     ("qwen2.5-", _LLAMA), ("gemma-2b", _LLAMA), ("gemma-7b", _LLAMA), ("bert-", _BERT),
     ("roberta-", _BERT | {"out_proj"}), ("xlm-roberta-", _BERT | {"out_proj"}), ("opt-", _OPT), ("whisper-", _OPT),
-    ("bloom-", _NEOX), ("bloomz-", _NEOX), ("pythia-", _NEOX), ("gpt-neox", _NEOX), ("t5-", _T5), ("flan-t5-", _T5),
-    ("mt5-", _T5), ("gpt2", _GPT2), ("distilgpt2", _GPT2), ("dialogpt", _GPT2), ("distilbert-", _DISTILBERT),
-    ("deberta-v3-", _DEBERTA),
+    ("bloom-", _NEOX), ("bloomz-", _NEOX), ("pythia-", _NEOX), ("gpt-neox", _NEOX), ("t5-v1_1-", _GATED_T5),
+    ("t5-", _ANY_T5), ("flan-t5-", _GATED_T5), ("mt5-", _GATED_T5), ("gpt2", _GPT2), ("distilgpt2", _GPT2),
+    ("dialogpt", _GPT2), ("distilbert-", _DISTILBERT), ("deberta-v3-", _DEBERTA),
 )  # fmt: skip
+_FIRST_T5 = ("t5-small", "t5-base", "t5-large", "t5-3b", "t5-11b")
 _KNOWN = frozenset[str]().union(*(names for _, names in _LAYERS))
 _OTHER_LAYERS = ("-vl", "-moe", "-audio", "vision")  # families within families, whose layers have more names
 _OF_ANY_MODEL = 4
@@ -67,12 +72,14 @@ class LoraTargetModules(Rule):
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != "peft.get_peft_model":
             return
-        model, config = event.arguments.get(0, "model"), event.arguments.get(1, "peft_config")
-        if not isinstance(model, Instance) or not isinstance(config, Instance):
+        model, config = ctx.loaded_model(event.arguments.get(0, "model")), event.arguments.get(1, "peft_config")
+        if model is None or not isinstance(config, Instance):
             return
         loaded, layers = _loaded(model, ctx)
         given = config.arguments.keywords.get("target_modules")
         names = _names_in_list(given) if isinstance(given, Items) else []
+        if layers <= _ANY_T5 and {"wi", "wi_0"} <= {*names}:
+            return  # for whichever version of it
         absent = [name for name in names if name in _KNOWN - layers]
         families = sum(any(name in family for name in absent) for family in {family for _, family in _LAYERS})
         if not layers or not absent or families >= _OF_ANY_MODEL:
@@ -97,12 +104,12 @@ class LoraTargetModules(Rule):
 
 def _loaded(model: Instance, ctx: Context) -> tuple[str, frozenset[str]]:
     """The name by which a model is loaded, and the layers that it then has."""
-    if not model.library_name.startswith("transformers.") or not model.library_name.endswith(".from_pretrained"):
-        return "", frozenset()
     name = ctx.constant(model.arguments.get(0, "pretrained_model_name_or_path"))
     if not isinstance(name, str) or any(each in name.lower() for each in _OTHER_LAYERS):
         return "", frozenset()
     last = name.lower().rpartition("/")[2]
+    if last in _FIRST_T5:
+        return name, _T5
     return name, next((layers for begin, layers in _LAYERS if last.startswith(begin)), frozenset())
 
 

@@ -53,10 +53,10 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
+    Items,
     LibraryCall,
     Mixture,
     Rule,
-    Site,
     Symbol,
     Value,
     replace_range,
@@ -92,7 +92,7 @@ class ViewAsTranspose(Rule):
         mixture = ctx.mixed_by_view(given[0], given[1:])
         if mixture is None or ctx.excused(self, event):
             return
-        sizes = _written_sizes(event.site)
+        sizes = _written_sizes(event)
         axis = f"axis {mixture.before}" + (f" (`{ast.unparse(sizes[mixture.after])}`)" if sizes else "")
         is_elsewhere = mixture.after != mixture.before
         becomes = f"becomes axis {mixture.after}" if is_elsewhere else "gets other neighbors"
@@ -120,15 +120,18 @@ def _assumed(tensor: Value, mixture: Mixture, ctx: Context) -> Iterator[Assumpti
             yield Assumption("effect", f"`{size.known_as}` is not 1, as it is by default")
 
 
-def _written_sizes(call: Site) -> list[ast.expr]:
-    """The sizes as they stand in the call, one for each new axis; none where they are computed elsewhere."""
-    if not isinstance(call.node, ast.Call) or not isinstance(call.node.func, ast.Attribute):
+def _written_sizes(event: LibraryCall) -> list[ast.expr]:
+    """The sizes as they are written in the call or in a tuple that it is given, one for each new axis; none where they
+    are computed elsewhere."""
+    call, (_, *given) = event.site.node, event.arguments.positional
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return []
-    is_function = isinstance(call.node.func.value, ast.Name) and call.node.func.value.id == "torch"
-    sizes = call.node.args[1:] if is_function else call.node.args
-    if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
-        sizes = sizes[0].elts
-    return [] if any(isinstance(size, ast.Starred) for size in sizes) else list(sizes)
+    is_function = isinstance(call.func.value, ast.Name) and call.func.value.id == "torch"
+    sizes: list[ast.expr] = call.args[1:] if is_function else call.args
+    if len(given) == 1 and isinstance(given[0], Items):
+        made = given[0].site.node if given[0].site is not None else None
+        sizes, given = made.elts if isinstance(made, ast.Tuple | ast.List) else [], list(given[0].items)
+    return list(sizes) if len(sizes) == len(given) else []
 
 
 def _transposed(event: LibraryCall, sizes: list[ast.expr], mixture: Mixture, ctx: Context) -> Edits:

@@ -36,7 +36,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, Instance, Items, LibraryCall, Rule, Site, Value, replace_range
+from dllint.api import (
+    Context,
+    Edits,
+    Finding,
+    Frame,
+    Instance,
+    Items,
+    LibraryCall,
+    Rule,
+    Site,
+    Value,
+    replace_range,
+)
 
 _CONTAINERS = ("torch.nn.ModuleList", "torch.nn.Sequential")
 
@@ -47,8 +59,8 @@ _CONTAINERS = ("torch.nn.ModuleList", "torch.nn.Sequential")
 def is_shared_on_purpose(event: LibraryCall, place: Site, ctx: Context) -> bool:
     """names, or a comment on the line or above it, say that weights are shared"""
     around = ctx.text(place).split("\n")[max(0, place.line - 3) : place.line]
-    words = (event.frame.owner, event.frame.function, *" ".join(around).split())
-    return any(ctx.speaks_of("sharing", word) for word in words)
+    inside = [name for frame in _constructors(event) for name in (frame.owner, frame.function)]
+    return any(ctx.speaks_of("sharing", word) for word in (*inside, *" ".join(around).split()))
 
 
 def is_one_of_two_ways(event: LibraryCall, place: Site, ctx: Context) -> bool:
@@ -71,21 +83,21 @@ class RepeatedModule(Rule):
     excuses = (is_shared_on_purpose, is_one_of_two_ways)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        if event.name not in _CONTAINERS or not isinstance(event.site.node, ast.Call):
+        if event.name not in _CONTAINERS:
             return
         layer = _repeated(event, ctx)
-        place = _multiplied_at(event) if layer is not None else None
-        if layer is not None and place is not None and not ctx.excused(self, event, place):
-            yield self._report(event, layer, place, ctx)
+        found = _multiplied_at(event, ctx) if layer is not None else None
+        if layer is not None and found is not None and not ctx.excused(self, event, found[1]):
+            yield self._report(event, layer, *found, ctx)
 
-    def _report(self, event: LibraryCall, layer: Instance, place: Site, ctx: Context) -> Finding:
+    def _report(self, event: LibraryCall, layer: Instance, call: Site, place: Site, ctx: Context) -> Finding:
         name = ctx.class_name(layer)
         made = [(layer.site, f"this `{name}`")] if layer.site is not None else []
         return ctx.finding(
             self,
-            event,
-            f"all items of this `{event.name.rpartition('.')[2]}` are one and the same `{name}`",
-            on=[layer],
+            event if call is event.site else call,
+            f"all items of this `{ctx.class_name(event.result)}` are one and the same `{name}`",
+            on=[event, layer],
             effect="the model has one layer's weights where several were meant",
             help=f"make a new one each time: `[{name}(...) for _ in range(n)]`",
             trace=[*made, (place, "is repeated, and not copied")],
@@ -104,16 +116,31 @@ def _repeated(event: LibraryCall, ctx: Context) -> Instance | None:
     return None
 
 
-def _multiplied_at(event: LibraryCall) -> Site | None:
-    """Where a list is multiplied: in the call, or where the list was made."""
-    call = event.site.node
-    assert isinstance(call, ast.Call)
-    given = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
-    for node in given:
-        if _is_multiplied(node):
-            return Site(event.site.module, node)
-    made = [value.site for value in event.arguments.positional if isinstance(value, Items)]
-    return next((site for site in made if site is not None and _is_multiplied(site.node)), None)
+def _multiplied_at(event: LibraryCall, ctx: Context) -> tuple[Site, Site] | None:
+    """The call that gets a list which is multiplied, and where it is: in the call, or where the list was made."""
+    calls = [event.site, *(frame.call for frame in _constructors(event) if frame.receiver is event.result)]
+    for call in calls:
+        if call is None:
+            continue
+        for given in _arguments(call):
+            node = given.value if isinstance(given, ast.Starred) else given
+            made = ctx.bound_to(node.id, call) if isinstance(node, ast.Name) else node
+            if made is not None and _is_multiplied(made):
+                return call, Site(call.module, made)
+    lists = [value.site for value in event.arguments.positional if isinstance(value, Items)]
+    return next(((event.site, site) for site in lists if site is not None and _is_multiplied(site.node)), None)
+
+
+def _constructors(event: LibraryCall) -> Iterator[Frame]:
+    """The constructors of a class of the project that make a container of it, and the function which calls them."""
+    for frame in event.frame.stack():
+        yield frame
+        if frame.receiver is not event.result:
+            return
+
+
+def _arguments(call: Site) -> list[ast.expr]:
+    return call.node.args if isinstance(call.node, ast.Call) else []
 
 
 def _is_multiplied(node: ast.AST) -> bool:

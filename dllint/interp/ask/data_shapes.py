@@ -199,10 +199,15 @@ def _of_batch(
             whole = shape_of(held[item.detail])
             if whole.rank:
                 return Shape((samples, *whole.sizes[1:]))
-    whole_set = _behind_split(dataset)
-    part = _part_of(sample_of(whole_set), item) if isinstance(whole_set, Instance) else None
+    part = part_of_sample(item, loader, sample_of)
     one = shape_of(part) if part is not None else None
     return Shape((samples, *one.sizes)) if one is not None and one.rank is not None else Shape((samples,), (item, 1))
+
+
+def part_of_sample(item: Symbol, loader: Instance, sample_of: Callable[[Instance], Value | None]) -> Value | None:
+    """The part of a sample that a part of a loader's batches is stacked from."""
+    dataset = _behind_split(loader.arguments.get(0, "dataset")) if makes_batches(loader) else None
+    return _part_of(sample_of(dataset), item) if isinstance(dataset, Instance) else None
 
 
 def _of_samples(

@@ -1,15 +1,15 @@
-"""Parts of samples that differ in length from sample to sample: words of a text, objects of an image."""
+"""Parts of samples that differ in length from sample to sample: words or characters of a text, objects of an image."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from dllint.choices import Choice, alternatives
+from dllint.choices import Choice, alternatives, choose
 from dllint.forms import element_of
 from dllint.interp.run.graph import sources, sources_under
 from dllint.interp.source.positions import ancestors
-from dllint.sites import Guards
+from dllint.sites import Guard, Guards
 from dllint.values import Class, Const, Instance, Items, Symbol, Table, Value
 
 OF_OBJECTS = frozenset(
@@ -20,6 +20,7 @@ _WORDS = frozenset(
     (".tokenize", ".word_tokenize", ".convert_tokens_to_ids", ".encode", ".loadAnns", "nltk.word_tokenize",
      "nltk.tokenize.word_tokenize", "jieba.cut", "jieba.lcut")
 )  # fmt: skip
+_TEXTS = frozenset((".strip", ".lstrip", ".rstrip", ".lower", ".upper", ".replace", ".read", ".readline", ".decode"))
 _LIMITING = frozenset(("padding", "max_length", "maxsplit", "truncation", "pad_to_max_length"))
 _DEFINITIONS = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _FILLING = frozenset(("repeat", "cycle", "islice", "zip_longest", "ljust", "rjust", "resize"))
@@ -55,6 +56,8 @@ def _fills_up(node: ast.AST) -> bool:
         return any(_is_length(each) for each in ast.walk(node.test))
     if isinstance(node, ast.Call):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name == "resize" and any(isinstance(each, ast.Tuple) for each in node.args):
+            return False  # an image
         return name in _FILLING or (name == "range" and len(node.args) > 1 and any(map(_is_length, node.args)))
     return False
 
@@ -82,6 +85,33 @@ def ragged_in(sample: Value, guards: Guards = (), depth: int = 0) -> Iterator[tu
     held = tuple(sample.contents.values()) if isinstance(sample, Table) else held
     for each in held:
         yield from ragged_in(each, guards, depth + 1)
+
+
+def asks_for_entries(guard: Guard, dataset: Instance) -> bool:
+    """Whether a condition is that a list of a dataset, into which something was put, is not empty: a sample says so."""
+    node = guard.node
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or node.value.id != "self":
+        return False
+    held = dataset.attributes.get(node.attr)
+    return guard.relation == "truthy" and guard.holds and isinstance(held, Items) and bool(held.items)
+
+
+def without_others(sample: Value, dataset: Instance) -> Value:
+    """A sample without the others of the dataset that it may be: `return self[index + 1]` where one cannot be read."""
+    options = sample.options if isinstance(sample, Choice) else ()
+    own = [(guards, option) for guards, option in options if not _is_item_of(option, dataset)]
+    return choose(own) if own else sample
+
+
+def _is_item_of(value: Value, dataset: Instance) -> bool:
+    return isinstance(value, Symbol) and value.name == "item" and value.inputs[0] is dataset
+
+
+def is_text(value: Value) -> bool:
+    """Whether a value is a text, or one of several: a list with an entry for each of its characters is as long."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return False
+    return is_text(value.inputs[0]) if value.name == "item" else value.name in _TEXTS
 
 
 def _cause(value: Value, depth: int = 0) -> Symbol | None:
@@ -130,6 +160,8 @@ def _cause_in_list(value: Items, depth: int) -> Symbol | None:
             cause = _cause(gone_over, depth + 1)
             if cause is not None:
                 return cause
+            if isinstance(gone_over, Symbol) and is_text(gone_over):
+                return gone_over
     return None
 
 

@@ -140,6 +140,9 @@ def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, 
     """
     if not isinstance(instance.cls, Class):
         return
+    for base in instance.cls.library_bases:
+        if base in machine.facts.sequential or base == "torch.nn.ModuleList":
+            machine.emit(LibraryCall(site, base, arguments, instance))
     layers = _layers_given(machine, instance.cls, arguments, site)
     if layers is not None:
         machine.write(instance.attributes, "<items>", layers)
