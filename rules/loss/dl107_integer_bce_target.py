@@ -44,7 +44,7 @@ class IntegerBceTarget(Rule):
     severity = "info"
     triggers = (
         ("binary_cross_entropy", "binary_cross_entropy_with_logits", "BCELoss", "BCEWithLogitsLoss"),
-        ("long", "int", "bool", "int64", "one_hot", "LongTensor", "argmax", "randint"),
+        ("long", "int", "bool", "int64", "one_hot", "LongTensor", "argmax", "randint", "tensor"),
     )
     confirmable = True
     fix_safety = "safe"

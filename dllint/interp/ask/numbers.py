@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, Literal
 
 from dllint.choices import Choice
@@ -80,14 +81,24 @@ def number_kind(machine: Machine, value: Value | None, depth: int = 0) -> Number
 
 
 def _of_python(machine: Machine, value: Value, depth: int) -> NumberKind:
-    """The kind of a tensor that is made of a number of Python's, of a list of such, or of another tensor."""
+    """The kind of a tensor that is made of a number of Python's, of a list of such, or of another tensor.
+
+    Of what a loop has put into a list that began empty, each is like those that its one turn shows; what is not known
+    is among them.
+    """
     if isinstance(value, Const):
         return _PYTHON.get(type(value.value), "")
     if isinstance(value, Choice | Items) and depth < _MAX_DEPTH:
         parts = value.items if isinstance(value, Items) else [option for _, option in value.options]
         kinds = {_of_python(machine, each, depth + 1) for each in parts}
-        return kinds.pop() if len(kinds) == 1 and (isinstance(value, Choice) or value.exact) else ""
+        is_seen = isinstance(value, Choice) or value.exact or _is_written_out(value)
+        return kinds.pop() if len(kinds) == 1 and is_seen else ""
     return number_kind(machine, value, depth)
+
+
+def _is_written_out(value: Items) -> bool:
+    """Whether a list is one of the program's own, and no rest of something: `[]`, to which much is appended."""
+    return value.site is not None and isinstance(value.site.node, ast.List | ast.ListComp)
 
 
 def _of_batch(machine: Machine, part: Symbol, depth: int) -> NumberKind:
