@@ -149,3 +149,28 @@ def test_the_module_beside_the_script_is_found_first(tmp_path: Path, files: Mapp
     (analysis,) = analyses(tmp_path, {"src/main.py": program, **files}, "src/main.py")
     (finding,) = analysis.findings
     assert any(LACKING in each.text for each in finding.assumptions) is assumed
+
+
+NAMESAKES = {
+    "nets/nets.py": "class Net: ...\n",
+    "nets/made.py": "from nets import nets\n\ndef make():\n    return nets.Net()\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("imports", "files", "assumed"),
+    [
+        ("from nets.made import make", {}, False),
+        ("import sys\nsys.path.append('..')\nfrom nets.made import make", {}, False),
+        ("from nets.made import make", {"nets/made.py": "from nets import other\n\ndef make(): ...\n"}, True),
+        ("from nets.made import make", {"nets/made.py": "from nets import other\nmake = other\n", "nets/other.py": ""}, False),
+    ],
+)
+def test_a_folder_may_be_meant_by_the_name_of_a_file_in_it(
+    tmp_path: Path, imports: str, files: Mapping[str, str], assumed: bool
+) -> None:
+    """`from nets import nets`, beside `nets/nets.py`, finds the folder where the program is not started in it."""
+    all_files = {**NAMESAKES, **files, "run/main.py": USE.format(imports)}
+    (analysis,) = analyses(tmp_path, all_files, "run/main.py")
+    (finding,) = analysis.findings
+    assert any(LACKING in each.text or "Python" in each.text for each in finding.assumptions) is assumed

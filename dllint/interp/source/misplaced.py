@@ -41,10 +41,21 @@ def refused_import(project: Project, module: SourceModule, added: Added) -> str:
                 continue
             if found.is_package and not project.is_whole_around(module):
                 continue  # the name may be that of a module which is elsewhere
+            if not level and _is_also_folder(project, each, found, f"{name}.{wanted}"):
+                continue
             with project.glancing_at(found):
                 if lacks(project, found, wanted):
                     return f"{'.' * level}{name}.{wanted}"
     return ""
+
+
+def _is_also_folder(project: Project, importer: SourceModule, found: SourceModule, path: str) -> bool:
+    """Whether Python may find something else by a path than what lies beside a file: `nets.nets` in `nets/net.py`.
+
+    Started elsewhere, `from nets import nets` gets the module of the folder in which the file lies itself.
+    """
+    bases = (base for base in project.search_path(importer.folder) if base != base_of(found, path.rpartition(".")[0]))
+    return any(is_there(project, base, path.split(".")) for base in bases)
 
 
 def _is_hidden(project: Project, importer: SourceModule, name: str, level: int, added: Added) -> bool:
@@ -67,11 +78,12 @@ def stray_import(project: Project, module: SourceModule, added: Added) -> tuple[
     """
     if added is None or not project.is_whole_around(module) or project.sets_search_path:
         return None
+    around = project.search_path(module.folder)  # where it may also be a folder without `__init__.py`
     for each in needed_by(project, module):
         for name, level in look_at(project, each).top_imports:
             if level or name.partition(".")[0] in LIBRARIES or project.find(each, name) is None:
                 continue
-            is_found = project.find(module, name) is not None or _is_in(project, added, name)
+            is_found = project.find(module, name) is not None or _is_in(project, added | {*around}, name)
             if not is_found and not is_left_out(project, name.split(".")):
                 return name, each
     return None
