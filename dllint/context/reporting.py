@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from dllint.assumptions import Assumption
+from dllint.assumptions import Assumption, Assumptions
 from dllint.context.running import Running
 from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
@@ -50,7 +51,8 @@ class Reporting(Running):
         """
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
-        assumptions = self.assumptions_of(event, *on, *assuming, *self.runs(site, event))
+        known = self.assumptions_of(event, *on, *assuming, *self.runs(site, event))
+        assumptions = self._in_methods_of_options(known, event) if event is not None else known
         alone = self.program.alone
         return Finding(
             code=rule.code,
@@ -71,6 +73,20 @@ class Reporting(Running):
             confirmable=rule.confirmable,
             url=address_of(rule.code),
             alone=(alone.path, alone.line) if alone is not None else None,
+        )
+
+    def _in_methods_of_options(self, assumptions: Assumptions, event: Event) -> Assumptions:
+        """The same assumptions, but for those that say no more than that the code at an event is run.
+
+        What is wrong within a method of one of several agents or trainers is wrong whenever that one is taken. Modules
+        and losses get what they compute with from their callers, which may go with which of them it is.
+        """
+        running = (frame.receiver for frame in event.frame.stack() if frame.function != "__call__")
+        owners = (each for each in running if isinstance(each, Instance) and not self.is_module(each))
+        choices = {str(id(choice)) for owner in owners for choice in owner.choices}
+        return tuple(
+            replace(each, kind="entry") if each.kind == "alternative" and each.choice in choices else each
+            for each in assumptions
         )
 
     def _offered(self, rule: Rule, fix: tuple[str, Edits] | None, at: Site) -> Iterator[Fix]:
