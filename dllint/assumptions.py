@@ -12,7 +12,8 @@ KINDS: dict[Kind, str] = {
     "alternative": "a value is one of several, and the others are not known to behave alike",
     "default": "it holds for the program's own default of a setting, or where nothing is raised",
     "no-default": "a setting without a default is taken to have some value",
-    "entry": "code is interpreted by itself, as nothing that could be followed calls it",
+    "entry": "code is interpreted by itself, as nothing that could be followed calls it, or is that of one of several "
+    "agents or trainers",
     "name": "what something is for is guessed from its name",
     "opaque": "code that could not be followed is taken to leave something alone",
     "version": "it depends on the version of a library, which is not known",

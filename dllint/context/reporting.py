@@ -12,6 +12,7 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.running import Running
 from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
+from dllint.interp.run.classes import role_of
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.positions import enclosing_scope, enclosing_statement
 from dllint.rule import Rule, address_of
@@ -82,8 +83,9 @@ class Reporting(Running):
         and losses get what they compute with from their callers, which may go with which of them it is.
         """
         running = (frame.receiver for frame in event.frame.stack() if frame.function != "__call__")
-        owners = (each for each in running if isinstance(each, Instance) and not self.is_module(each))
-        choices = {str(id(choice)) for owner in owners for choice in owner.choices}
+        owners = (each for each in running if isinstance(each, Instance) and isinstance(each.cls, Class))
+        acting = (each for each in owners if role_of(self._machine, each) not in ("module", "wrapper", "loss-class"))
+        choices = {str(id(choice)) for owner in acting for choice in owner.choices}
         return tuple(
             replace(each, kind="entry") if each.kind == "alternative" and each.choice in choices else each
             for each in assumptions

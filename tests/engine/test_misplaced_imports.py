@@ -163,7 +163,7 @@ NAMESAKES = {
         ("from nets.made import make", {}, False),
         ("import sys\nsys.path.append('..')\nfrom nets.made import make", {}, False),
         ("from nets.made import make", {"nets/made.py": "from nets import other\n\ndef make(): ...\n"}, True),
-        ("from nets.made import make", {"nets/made.py": "from nets import other\nmake = other\n", "nets/other.py": ""}, False),
+        ("from nets.made import make", {"nets/made.py": "from nets import io\nmake = io\n", "nets/io.py": ""}, False),
     ],
 )
 def test_a_folder_may_be_meant_by_the_name_of_a_file_in_it(

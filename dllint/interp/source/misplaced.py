@@ -41,7 +41,7 @@ def refused_import(project: Project, module: SourceModule, added: Added) -> str:
                 continue
             if found.is_package and not project.is_whole_around(module):
                 continue  # the name may be that of a module which is elsewhere
-            if not level and _is_also_folder(project, each, found, f"{name}.{wanted}"):
+            if not level and _may_be_elsewhere(project, each, found, f"{name}.{wanted}"):
                 continue
             with project.glancing_at(found):
                 if lacks(project, found, wanted):
@@ -49,7 +49,7 @@ def refused_import(project: Project, module: SourceModule, added: Added) -> str:
     return ""
 
 
-def _is_also_folder(project: Project, importer: SourceModule, found: SourceModule, path: str) -> bool:
+def _may_be_elsewhere(project: Project, importer: SourceModule, found: SourceModule, path: str) -> bool:
     """Whether Python may find something else by a path than what lies beside a file: `nets.nets` in `nets/net.py`.
 
     Started elsewhere, `from nets import nets` gets the module of the folder in which the file lies itself.
