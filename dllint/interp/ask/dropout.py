@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from dllint.choices import Choice, alternatives
-from dllint.values import Class, Const, Instance, Items, Setting, Symbol, Value
+from dllint.values import Arguments, Class, Const, Instance, Items, Setting, Symbol, Value
 
 _PLACES = {"TransformerEncoderLayer": 3, "TransformerDecoderLayer": 3, "Transformer": 5}
 _REORDERING = frozenset(("list", "tuple", "reversed", "sorted", ".copy"))
@@ -59,6 +59,20 @@ def drops_nothing(value: Instance, cls: Class) -> bool:
         is_zero(rate) if (rate := given.get(name)) is not None else is_written_as_zero(defaults.get(name))
         for name in rates
     )
+
+
+def is_told_to_drop_nothing(value: Instance) -> bool:
+    """Whether a network of a library is given a rate of zero, itself or by its configuration: what it has beside those
+    of which that is said is not known then."""
+    config = value.arguments.keywords.get("config")
+    options = [value, *(option for _, option in alternatives(config))] if config is not None else [value]
+    given = (each.arguments for each in options if isinstance(each, Instance | Symbol))
+    rates = (rate for arguments in given if arguments is not None for rate in _rates_in(arguments))
+    return any(map(is_zero, rates))
+
+
+def _rates_in(arguments: Arguments) -> list[Value]:
+    return [each for name, each in arguments.keywords.items() if "drop" in name]
 
 
 def is_zero(rate: Value) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dllint.choices import Choice, alternatives
 from dllint.events import AttributeAssigned
 from dllint.interp.ask.built_layers import builds_sensitive_layer
-from dllint.interp.ask.dropout import drops_inside, drops_nothing, has_rate, is_zero
+from dllint.interp.ask.dropout import drops_inside, drops_nothing, has_rate, is_told_to_drop_nothing, is_zero
 from dllint.interp.ask.mode_reads import asks_for_mode
 from dllint.interp.ask.settings_in_files import is_off_by_default
 from dllint.interp.run.classes import has_unknown_base, role_of
@@ -176,7 +176,8 @@ def _of_instance(search: _Search, value: Instance) -> Sensitivity:
     if name == "timm.create_model" and _has_no_rates(value):
         return Sensitivity.NONE
     if not isinstance(value.cls, Class):
-        return Sensitivity.KNOWN if name.startswith(facts.mode_sensitive_prefixes) else Sensitivity.UNKNOWN
+        is_known = name.startswith(facts.mode_sensitive_prefixes) and not is_told_to_drop_nothing(value)
+        return Sensitivity.KNOWN if is_known else Sensitivity.UNKNOWN
     return _of_project_module(search, value, value.cls)
 
 
