@@ -166,13 +166,18 @@ class Schedules(Optimizers, Paths, Sources):
                 return True
         return self._is_returned(made)
 
-    def _are_never_reached(self, calls: Sequence[ast.AST]) -> bool:
-        """Whether a script that is run gets to none of some calls, as nothing in it leads to what they stand in."""
+    def _are_never_reached(self, calls: Sequence[Site]) -> bool:
+        """Whether a script that is run gets to none of some calls, as nothing in it leads to what they stand in.
+
+        Methods may be called by a library that has the object.
+        """
+        if any(True for call in calls for _ in self.ancestors(call, ast.ClassDef)):
+            return False
         script, project = self.program.module, self._machine.project
         if self.program.kind != "module" or not isinstance(script, SourceModule):
             return False
         reached = {_place(call) for call in reached_calls(script, project.reading_each(project.closure(script)))}
-        return not any(_place(call) in reached for call in calls)
+        return not any(_place(call.node) in reached for call in calls)
 
     @staticmethod
     def _is_overwritten(made: SchedulerCreated) -> bool:
@@ -200,9 +205,9 @@ class Schedules(Optimizers, Paths, Sources):
         """Whether code that was not followed steps what may be the scheduler, by its name."""
         followed = {event.site.node for event in (*steps, *self.steps())}
         name = self.name_of(made.scheduler)
-        unseen = [call.node for call in self.method_calls("step") if call.node not in followed]
-        named = [(node, receiver_of(node).rpartition(".")[2]) for node in unseen]
-        may_be_it = [node for node, called in named if called == name or role_by_name(called) == "scheduler"]
+        unseen = [call for call in self.method_calls("step") if call.node not in followed]
+        named = [(call, receiver_of(call.node).rpartition(".")[2]) for call in unseen]
+        may_be_it = [call for call, called in named if called == name or role_by_name(called) == "scheduler"]
         if may_be_it and not self._are_never_reached(may_be_it):
             return True
         kept = name.rpartition(".")[2] if made.frame.owner else ""  # by an object, which other files may have

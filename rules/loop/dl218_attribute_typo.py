@@ -19,7 +19,7 @@ Measured on torch 2.13: after `optimizer.lr = 1.0` the group of parameters has `
 
 ## Not reported
 Objects of which it is not known what they are, classes of one's own, and names that the file also reads, but to print
-or log them.
+or log them; what the function sets in the groups of parameters as well.
 
 ## Fix (unsafe)
 Writes the right name for `weights`, `biases` and `grads`. Unsafe because the assignment then does what it says.
@@ -65,6 +65,16 @@ def _is_shown(read: Site, ctx: Context) -> bool:
     return isinstance(statement, ast.Expr) and any(ctx.speaks_of("logging", name) for name in names)
 
 
+def is_set_in_groups_as_well(event: AttributeAssigned, ctx: Context) -> bool:
+    """the function sets it in the groups of parameters, too, so that the attribute is a note"""
+    around = next(ctx.ancestors(event.site, ast.FunctionDef, ast.Module), event.site.module.tree)
+    key = "lr" if event.attribute == "learning_rate" else event.attribute
+    return event.attribute in _OF_GROUPS and any(
+        isinstance(each.ctx, ast.Store) and isinstance(each.slice, ast.Constant) and each.slice.value == key
+        for each in nodes_of(around).of(ast.Subscript)
+    )
+
+
 def is_of_its_own_class(event: AttributeAssigned, ctx: Context) -> bool:
     """a class of the project may have a use for the attribute"""
     return not isinstance(event.target, Instance) or (not event.target.library_name and event.attribute not in _METHODS)
@@ -79,7 +89,7 @@ class AttributeTypo(Rule):
     triggers = ((*_OF_GROUPS, *_OF_LAYERS, *_OF_PARAMETERS, *_METHODS),)
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#per-parameter-options",)
-    excuses = (is_read_in_the_file, is_of_its_own_class)
+    excuses = (is_read_in_the_file, is_set_in_groups_as_well, is_of_its_own_class)
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         if not isinstance(event.site.node, ast.Attribute) or _owner(event) == "self":

@@ -17,7 +17,7 @@ of shape (4, 3) the same targets raise "expected target dtype to be Long or Byte
 
 ## Not reported
 Targets with a probability for each class; targets whose type is not known, or whose shape is not, unless the output has
-one number for each sample.
+one number for each sample; samples that are ranked among each other, as names or a softmax over them say.
 
 ## Fix (safe)
 Casts the target with `long()`, where torch raises without it.
@@ -49,7 +49,7 @@ class FloatClassIndices(Rule):
         target, output = ctx.shape(event.target), ctx.shape(event.input)
         is_silent = output is not None and output.is_row
         has_one_each = target is not None and (target.is_row or (is_silent and (target.is_batch or output.is_batch)))
-        if event.target is None or not has_one_each:
+        if event.target is None or not has_one_each or (is_silent and _is_ranking(event, ctx)):
             return
         made = [(event.target.site, "the target is made of floats")] if event.target.site is not None else []
         yield ctx.finding(
@@ -72,3 +72,10 @@ class FloatClassIndices(Rule):
 
 def _as_integers(event: LossCall, is_silent: bool) -> Edits:
     return Edits() if is_silent else cast_argument(event.site, 1, "target", "long")
+
+
+def _is_ranking(event: LossCall, ctx: Context) -> bool:
+    """Whether samples are compared with each other on purpose, as names or a softmax over them say."""
+    names = [ctx.program.name, *(frame.function for frame in event.frame.stack())]
+    is_soft = event.target is not None and ctx.kind(event.target) == "probabilities"
+    return is_soft or ctx.speaks_of("all-pairs", *names)

@@ -59,6 +59,9 @@ class Gradient:
     trained: bool = False
 
 
+_OF_CLASSES = frozenset(  # whose targets are integers, which carry none, whatever they come from
+    f"torch.nn.functional.{name}" for name in ("ctc_loss", "nll_loss", "multi_margin_loss", "multilabel_margin_loss")
+)
 _LOSS = re.compile(r"loss|criteri|(^|_)crit(_|$)|objective", re.IGNORECASE)
 _READS_GRADIENT = re.compile(r"\.grad\b(?!\s*=[^=])")
 
@@ -209,6 +212,8 @@ def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
         return _gradient(search, value.inputs[0], depth + 1)
     if name[1:] in search.machine.facts.shape_only_methods and name.startswith(".") and value.inputs:
         return _gradient(search, value.inputs[0], depth + 1)  # whatever the device or the shape
+    if name in _OF_CLASSES and value.arguments is not None and value.arguments.positional:
+        return _gradient(search, value.arguments.positional[0], depth + 1)
     if name in _OPERATORS or name in ("sum", "abs", "max", "min", "filter") or name.startswith((".", "torch.")):
         return _combine(_gradient(search, part, depth + 1) for part in value.inputs)
     if name.startswith("numpy."):
