@@ -89,12 +89,13 @@ class NegativeStrideFromNumpy(Rule):
             return
         more, flip = found[0]
         assert flip.site is not None
+        in_doubt = _in_doubt(more, flip, given, ctx) if len(found) < len(ways(given)) else ()
         yield ctx.finding(
             self,
             at.site,
             f"`{taker}` gets a view with negative strides",
             on=[at] if is_array else [at, given],  # what was flipped does not matter where nothing but arrays is taken
-            assuming=[*assumed, *assumed_under(_in_doubt(more, flip, given, ctx) if len(found) < len(ways(given)) else ())],
+            assuming=[*assumed, *assumed_under(in_doubt)],
             effect="it raises `ValueError: At least one stride in the given numpy array is negative`",
             help="copy the view first: `.copy()`",
             trace=[(flip.site, "is flipped, as a view"), (at.site, "and torch has no negative strides")],
