@@ -135,8 +135,7 @@ def scale_of_normalize(step: Instance) -> float:
         return 0.0
     if scale is None:
         return 255.0
-    is_number = isinstance(scale, Const) and isinstance(scale.value, int | float)
-    return float(scale.value) if is_number else 0.0
+    return float(scale.value) if isinstance(scale, Const) and isinstance(scale.value, int | float) else 0.0
 
 
 # -------------------------------------------------------------------------------------------------------- datasets
