@@ -19,7 +19,8 @@ type or an index such as `[..., [2, 1, 0]]` they do not.
 
 ## Not reported
 Lists, arrays that are copied or computed with after the flip, views that are flipped twice, and what `as_tensor` and
-`torch.tensor` get that is not known to be an array (`from_numpy` takes nothing else).
+`torch.tensor` get that is not known to be an array (`from_numpy` takes nothing else). Where another branch copies what
+was flipped, such a finding is a question.
 
 ## Fix (safe)
 Copies the view: `.copy()`.
