@@ -39,6 +39,8 @@ _MADE = frozenset(
 )
 
 
+_OF_MODULES = ("forward", "__init__")  # the methods in which a module calls its parts
+
 _ON_MADE_UP = Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
 
 
@@ -184,10 +186,10 @@ class Assuming(Decisions, Uses):
 
     @cached_property
     def _is_made_up(self) -> bool:
-        calls = [event for event in self._structure.all_of(ModelForward) if isinstance(event, ModelForward)]
-        functions = {id(event): {frame.function for frame in event.frame.stack()} for event in calls}
-        forwards = [event for event in calls if "__init__" not in functions[id(event)]]  # which tries out its shapes
-        outermost = [event for event in forwards if "forward" not in functions[id(event)]]
+        forwards = [event for event in self._structure.all_of(ModelForward) if isinstance(event, ModelForward)]
+        outermost = [
+            event for event in forwards if not any(frame.function in _OF_MODULES for frame in event.frame.stack())
+        ]
         return _is_made([each for event in outermost or forwards for each in event.arguments.all()], _MADE)
 
     def _behind_role(self, value: Value | None, role: str) -> Iterator[Assumption]:
