@@ -23,7 +23,7 @@ from dllint.context.commands import RefusedCommand
 from dllint.context.continuing import Continuation
 from dllint.context.coverage import Trained, Untrained
 from dllint.context.data import DataView
-from dllint.context.judging import assumed_under, flatten, judge
+from dllint.context.judging import assumed_under, flatten, judge, ways
 from dllint.context.loading import Load
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
@@ -322,5 +322,6 @@ __all__ = [
     "together",
     "unwrap_call",
     "walk",
+    "ways",
     "wrap_in",
 ]

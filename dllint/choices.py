@@ -50,7 +50,7 @@ class Choice(Value):
 def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     """Join values of different paths: equal ones collapse, nested choices are flattened.
 
-    More than ``Choice.LIMIT`` alternatives are unknown, but for what they may be.
+    More than ``Choice.LIMIT`` alternatives are unknown, but for what they may be, and when (`detail`).
     """
     if len(options) == 2:  # nearly always, and mostly nothing that needs more care
         (_, left), (_, right) = options
@@ -71,7 +71,8 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     if len(flat) == 1:
         return flat[0][1]
     if len(flat) > Choice.LIMIT:
-        return Symbol("unknown", tuple(option for _, option in flat), flat[0][1].site)
+        conditions = tuple(guards for guards, _ in flat)
+        return Symbol("unknown", tuple(option for _, option in flat), flat[0][1].site, detail=conditions)
     return Choice(flat)
 
 

@@ -166,8 +166,7 @@ class CheckpointView:
 
     def object_use(self, read: StateRead) -> ObjectUse | None:
         """Where something that was read is used as no tensor, number, text or container can be, and as what."""
-        facts = self._machine.facts
-        used = object_use(read, self._structure.events, lambda name: facts.role(name) == "wrapper")
+        used = object_use(read, self._structure.events, self._machine)
         saves = [each.event for each in self.saved if is_same_path(each.event.path, read.path)] if used else []
         return used if used is None or not is_written_without(used, saves) else None
 

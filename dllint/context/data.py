@@ -20,6 +20,7 @@ from dllint.context.sampling import (
     most_batches,
     number_of_samples,
     start_method_of,
+    start_method_written,
     workers_of,
 )
 from dllint.events import (
@@ -300,7 +301,8 @@ class DataView(Passes):
     def start_method(self, loader: LoaderCreated) -> str:
         """How the workers of a loader are started: ``fork``, ``spawn`` or ``forkserver``; empty if nobody says it."""
         calls = self._structure.all_of(LibraryCall)
-        return start_method_of(loader, [event for event in calls if isinstance(event, LibraryCall)])
+        told = start_method_of(loader, [event for event in calls if isinstance(event, LibraryCall)])
+        return told or start_method_written(self._machine.main)
 
     def randomness(self, loader: LoaderCreated) -> Randomness:
         """The random numbers that are drawn for each sample, by datasets, by their transforms and by ``collate_fn``."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.choices import Choice
+from dllint.choices import Choice, alternatives
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run.guards import consistent
 from dllint.sites import Guard, Guards
-from dllint.values import Items, Table, Value
+from dllint.values import Items, Symbol, Table, Value
 
 _MAX_NESTED = 6
 
@@ -46,6 +46,23 @@ def assumed_under(guards: Guards) -> Assumptions:
         )
         for guard in guards
     )
+
+
+def ways(value: Value) -> list[tuple[Guards, Value]]:
+    """All that a value may be, as `alternatives`, also where that is too much for a choice.
+
+    Ways whose conditions exclude each other are left out.
+    """
+    return [(guards, option) for guards, option in _all_ways(value) if consistent(guards, guards)]
+
+
+def _all_ways(value: Value) -> Iterator[tuple[Guards, Value]]:
+    for guards, option in alternatives(value):
+        if not isinstance(option, Symbol) or option.name != "unknown" or not isinstance(option.detail, tuple):
+            yield guards, option
+            continue
+        for more, inner in zip(option.detail, option.inputs, strict=True):
+            yield from ((guards + more + further, each) for further, each in _all_ways(inner))
 
 
 def _text(guard: Guard) -> str:

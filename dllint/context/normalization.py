@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dllint.choices import alternatives
-from dllint.interp.ask.pipelines import TransformStep, numbers_in
+from dllint.interp.ask.pipelines import TransformStep, numbers_in, scale_of_normalize
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.facts import Facts
 from dllint.sites import Guards, Site
@@ -87,7 +87,7 @@ def _normalizations_at(
         return [None]
     normalize, site, arguments = step.value, step.value.site, step.value.arguments
     is_other = step.kind == "A.Normalize"
-    if is_other and len(arguments.positional) + len(arguments.keywords) > 2:
+    if is_other and not scale_of_normalize(normalize):
         return [None]
     defaults = facts.constants if is_other else {}
     means = _options(arguments.get(0, "mean"), defaults.get("albumentations.Normalize.mean"), facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,10 @@ from dllint.events import Event, LibraryCall, LoaderCreated
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.source.facts import Facts
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.positions import ancestors
+from dllint.interp.source.trials import is_main_guard
+from dllint.sites import Site
 from dllint.values import Const, Instance, Setting, Symbol, Value
 
 _PROCESSORS = frozenset(("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count"))
@@ -81,7 +86,8 @@ def workers_of(loader: LoaderCreated) -> Workers | None:
         return None
     chosen, assumed = having
     unknown = [each for each in chosen if _has_any(each.value) is None and not isinstance(each.value, Setting)]
-    if unknown:
+    is_kept = isinstance(kept := loader.options.get("persistent_workers"), Const) and kept.value is True
+    if unknown and not is_kept:  # a loader without workers refuses to keep them
         assumed = (*assumed, Assumption("effect", "the loader has worker processes"))
     default = _by_default(given)
     count = default.value if isinstance(default, Const) and isinstance(default.value, int) else None
@@ -97,6 +103,15 @@ def start_method_of(loader: LoaderCreated, calls: Iterable[LibraryCall]) -> str:
     methods = [call.arguments.get(0, "method") for call in calls if call.name in _STARTING]
     starts = [method.value for method in map(_by_default, methods) if isinstance(method, Const)]
     return next((start for start in starts if start in _NEW), "fork" if methods else "")
+
+
+def start_method_written(module: SourceModule) -> str:
+    """How a file starts processes when it is run, wherever that is said in it; empty if it does not say one way."""
+    calls = module.calls.get("set_start_method", ())
+    given = {each.args[0].value for each in calls if each.args and isinstance(each.args[0], ast.Constant)}
+    tests = [each for call in calls for each in ancestors(Site(module, call)) if isinstance(each, ast.If)]
+    method = next(iter(given)) if len(given) == 1 and all(map(is_main_guard, tests)) else ""
+    return method if isinstance(method, str) and method in _NEW and all(each.args for each in calls) else ""
 
 
 def _has_any(count: Value) -> bool | None:

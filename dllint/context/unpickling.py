@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from dllint.choices import alternatives
 from dllint.context.loading import PLAIN_ATTRIBUTES
 from dllint.events import (
     Event,
+    LibraryCall,
     ModeChange,
     ModelChanged,
     ModelForward,
@@ -21,9 +23,12 @@ from dllint.events import (
 )
 from dllint.interp.run import graph, roles
 from dllint.interp.run.guards import guards_of
+from dllint.interp.run.machine import Machine
+from dllint.interp.source.facts import Facts
+from dllint.interp.source.imported import dotted_name, imported_names
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
-from dllint.sites import Guard, Guards, Site
+from dllint.sites import Guard, Guards, Module, Site
 from dllint.values import Class, Const, External, Function, Instance, Symbol, Value
 
 # Measured on torch 2.13: each raises `UnpicklingError` where it is anywhere in what is loaded.
@@ -54,7 +59,7 @@ _ROLES = {
 # What numpy computes is an array or a number of numpy's own, but for these.
 _PLAIN = ("numpy.random.", "numpy.all", "numpy.any", "numpy.array_equal", "numpy.is", "numpy.ndim", "numpy.shape")
 _PLAIN_TOO = frozenset(("numpy.size", "numpy.load", "numpy.save", "numpy.savez", "numpy.set_printoptions"))
-_NUMPY_STATE = "numpy.random.get_state"
+_NUMPY_STATE = "numpy's random state"
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "**", "%", "negative", "round", "abs", "max", "min", "item"))
 _OF_ARRAYS = frozenset(
     (".mean", ".sum", ".max", ".min", ".std", ".var", ".copy", ".astype", ".round", ".argmax", ".argmin", ".reshape",
@@ -119,19 +124,20 @@ class ObjectUse:
     guards: Guards = ()
 
 
-def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[str], bool]) -> ObjectUse | None:
+def object_use(read: StateRead, events: Sequence[Event], machine: Machine) -> ObjectUse | None:
     """Where something that was read is used as only an object can be, and as what, in words.
 
     Args:
         read: where the file is read.
         events: what happens in the program.
-        is_wrapper: whether a library class of some name wraps modules.
+        machine: what the program was run on.
     """
     known = {guard.key() for guard in read.guards}
     for event in events:
-        for value, what in _used(event, is_wrapper):
+        for value, what in _used(event, machine.facts):
             for guards, option in alternatives(value):
-                if _root(option) is read.result and not _is_asked(event.guards, known):
+                is_plain = what == _NUMPY_STATE and not _is_stored_as_numpy_state(option, machine)
+                if _root(option) is read.result and not _is_asked(event.guards, known) and not is_plain:
                     return ObjectUse(event.site, what, tuple(guard for guard in guards if guard.key() not in known))
     for held in (each for each in (read.result, *_items(read.result)) if isinstance(each, Symbol)):
         for name, value in held.attributes.items():
@@ -176,16 +182,20 @@ def _is_told_apart(held: Symbol) -> bool:
     )
 
 
-def _used(event: Event, is_wrapper: Callable[[str], bool]) -> Iterator[tuple[Value, str]]:
+def _used(event: Event, facts: Facts) -> Iterator[tuple[Value, str]]:
     """What an event uses as objects, and as what."""
     given: Value | None = None
-    if isinstance(event, ModelForward | ModeChange) or (isinstance(event, ModelChanged) and is_wrapper(event.action)):
+    if isinstance(event, ModelForward | ModeChange) or (
+        isinstance(event, ModelChanged) and facts.role(event.action) == "wrapper"
+    ):
         yield event.model, "a module"
     elif isinstance(event, OptimizerStep):
         yield event.optimizer, "an optimizer"
     elif isinstance(event, StateRestored):
         yield event.target, "an object with a state"
         given = event.state
+    elif isinstance(event, LibraryCall) and event.name == "numpy.random.set_state":
+        yield event.arguments.get(0, "state") or event.result, _NUMPY_STATE
     elif isinstance(event, OptimizerCreated):
         given = event.parameters
     elif isinstance(event, StateSaved):
@@ -196,6 +206,32 @@ def _used(event: Event, is_wrapper: Callable[[str], bool]) -> Iterator[tuple[Val
 
 
 _OF_MODULES = frozenset(("parameters", ".parameters", "state_dict", ".named_parameters", "named_parameters"))
+
+
+def _is_stored_as_numpy_state(value: Value, machine: Machine) -> bool:
+    """Whether code of the project puts numpy's random state as it is, not as lists, under the key of a value."""
+    key = value.inputs[1] if isinstance(value, Symbol) and len(value.inputs) > 1 else None
+    if not isinstance(key, Const) or not isinstance(key.value, str):
+        return False
+    project, word = machine.project, re.compile(rf"['\"]{re.escape(key.value)}['\"]")
+    files = dict.fromkeys((*project.closure(machine.main), *project.mentioning(word, re.compile(r"\bget_state\b"))))
+    return any(_puts_numpy_state(module, key.value) for module in project.reading_each(files))
+
+
+def _puts_numpy_state(module: Module, key: str) -> bool:
+    imported, nodes = imported_names(module.tree), nodes_of(module.tree)
+    entries: list[tuple[ast.expr | None, ast.expr]] = []
+    for table in nodes.of(ast.Dict):
+        entries.extend(zip(table.keys, table.values, strict=True))
+    for each in nodes.of(ast.Assign):
+        entries.extend((target.slice, each.value) for target in each.targets if isinstance(target, ast.Subscript))
+    return any(
+        isinstance(name, ast.Constant)
+        and name.value == key
+        and isinstance(value, ast.Call)
+        and dotted_name(value, imported) == "numpy.random.get_state"
+        for name, value in entries
+    )
 
 
 def _root(value: Value) -> Value:

@@ -24,8 +24,9 @@ and of `GradScaler`, `vars(args)`, `float(np.mean(x))`, `OrderedDict`, `Counter`
 Projects whose pins exclude torch 2.6 (also those of torchvision, or of Python), that name safe globals or that replace
 `torch.load`; loads that are tried again with other arguments, or that depend on the version; values that may be plain
 ones for all that is known, or that the same function saves under the opposite of the condition under which it uses them
-as objects. As a question only: code that still uses what an earlier torch has taken away (`torch.ifft`). As a note
-only: `weights_only=False` where nothing that was saved needs it.
+as objects; numpy's random state that is put back, where no code stores it as it is. As a question only: code that still
+uses what an earlier torch has taken away (`torch.ifft`). As a note only: `weights_only=False` where nothing that was
+saved needs it.
 
 ## Fix (unsafe)
 Converts a number of numpy with `float`, and lets a load of a whole object unpickle everything. Unsafe because that runs

@@ -25,7 +25,8 @@ with `SEQ_CLS`. Where a head was unfrozen by hand, the scores after loading diff
 
 ## Not reported
 Configurations with a `task_type` for classification or with `modules_to_save`; models without a new head; models that
-were loaded from a folder of the project's own, whose head may be trained.
+were loaded from a folder of the project's own, whose head may be trained. The `RewardTrainer` of TRL is looked at like
+`get_peft_model`, which it calls.
 
 ## Fix (unsafe)
 Adds the `task_type`. Unsafe because the head is trained then, as it should.
@@ -46,7 +47,10 @@ _TASKS = {
     "ForTokenClassification": "TOKEN_CLS",
     "ForQuestionAnswering": "QUESTION_ANS",
 }
-_WITH_HEAD = re.compile(r"vqa|squad|sst|mnli|snli|ner\b|finetuned|sentiment|emotion|-qa\b", re.IGNORECASE)  # in names
+_WITH_HEAD = re.compile(
+    r"vqa|squad|sst|mnli|snli|ner\b|finetuned|sentiment|emotion|-qa\b|reward", re.IGNORECASE
+)  # in names
+_TRAINERS = ("trl.RewardTrainer", "trl.trainer.RewardTrainer")  # which call `get_peft_model` themselves
 _CONFIGS = ("LoraConfig", "IA3Config", "AdaLoraConfig", "LoHaConfig", "LoKrConfig")
 
 
@@ -55,14 +59,15 @@ class LoraHeadNotSaved(Rule):
     name = "lora-head-not-saved"
     category = "correctness"
     severity = "error"
-    triggers = (("get_peft_model",), _CONFIGS, ("from_pretrained",))
+    triggers = (("get_peft_model", "RewardTrainer"), _CONFIGS, ("from_pretrained",))
     fix_safety = "unsafe"
     references = ("https://huggingface.co/docs/peft/developer_guides/troubleshooting#randomly-initialized-layers",)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        if event.name != "peft.get_peft_model":
+        if event.name not in ("peft.get_peft_model", *_TRAINERS):
             return
-        model, config = event.arguments.get(0, "model"), event.arguments.get(1, "peft_config")
+        position = 1 if event.name not in _TRAINERS else None
+        model, config = event.arguments.get(0, "model"), event.arguments.get(position, "peft_config")
         if not isinstance(model, Instance) or not isinstance(config, Instance) or not config.arguments.exact:
             return
         cls = model.library_name.removesuffix(".from_pretrained")

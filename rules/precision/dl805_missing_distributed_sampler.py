@@ -152,9 +152,12 @@ class MissingDistributedSampler(Rule):
             ):
                 continue
             for wrapped in wrappings:
-                training = _trained_with(event, wrapped, ctx)
-                if training is not None and not ctx.excused(self, event, wrapped):
-                    yield self._report(event, datasets[0], wrapped, training, ctx)
+                trainings = _trainings_with(event, wrapped, ctx)
+                if trainings and not ctx.excused(self, event, wrapped):
+                    for (
+                        training
+                    ) in trainings:  # by each of several optimizers that it may be: by all of them is no doubt
+                        yield self._report(event, datasets[0], wrapped, training, ctx)
                     break
 
     def _report(
@@ -187,12 +190,13 @@ def _lines_without_sizes(site: Site, ctx: Context) -> list[str]:
     return lines.split("\n")
 
 
-def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> _Training | None:
+def _trainings_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> list[_Training]:
     """How the wrapped model is trained with batches of a loader.
 
     An optimizer that has it, and steps in the loop over the loader, says so without the way through the loss.
     """
     loops = [each.loop for each in ctx.data.passes if each.trains and any(one is event.loader for one in each.loaders)]
+    by_steps = []
     for step in ctx.steps_for(wrapped.result):
         inside = [loop for loop in loops if loop in ctx.loops_around(step)]
         if (
@@ -201,12 +205,14 @@ def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> 
             and not ctx.exclusive(wrapped, step)
             and not ctx.is_managed(step)
         ):
-            return _Training(step, (step,), ())
+            by_steps.append(_Training(step, (step,), ()))
+    if by_steps:
+        return by_steps
     for training in ctx.trained_through(wrapped.result):
         is_of_loader = any(source is event.loader for source in ctx.sources(training.call))
         if is_of_loader and not ctx.is_managed(training.backward):
-            return _Training(training.backward, (training.backward, training.model), training.guards)
-    return None
+            return [_Training(training.backward, (training.backward, training.model), training.guards)]
+    return []
 
 
 def _is_called_bare(wrapped: ModelChanged, loops: list[Loop], ctx: Context) -> bool:

@@ -2,7 +2,8 @@
 
 `ToTensor` divides by 255 only what is bytes: of an array that was cast to `float32` it makes a tensor with numbers up
 to 255. So does `v2.ToDtype(torch.float32)` without `scale=True`. `Normalize` with the numbers of ImageNet then gives
-means around 500 instead of 0.
+means around 500 instead of 0. That of albumentations divides by 255 itself, unless `max_pixel_value=1.0` says that the
+image has numbers up to 1.
 
 Measured on natural images with torch 2.13: normalized with the numbers of ImageNet, a batch of unscaled images has a
 mean of 515 and a standard deviation of 247, instead of 0 and .94 to 1.0. A small network without batch normalization (8
@@ -93,6 +94,12 @@ class UnscaledFloatInput(Rule):
             on=[dataset, normalize],
             assuming=[*ctx.data.assumed_reading(dataset), *assumed_under(guards)],
             effect="the input of the model is hundreds of standard deviations away from what it should be",
-            help="divide by 255 first, or leave the image in bytes for `ToTensor`",
+            help=_way_to_scale(normalize),
             trace=[(site, "is read with numbers from 0 to 255"), *used],
         )
+
+
+def _way_to_scale(normalize: Instance) -> str:
+    if normalize.library_name.startswith("albumentations."):
+        return "leave `max_pixel_value` at 255, or divide by 255 first"
+    return "divide by 255 first, or leave the image in bytes for `ToTensor`"

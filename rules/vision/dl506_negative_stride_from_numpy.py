@@ -19,7 +19,8 @@ type or an index such as `[..., [2, 1, 0]]` they do not.
 
 ## Not reported
 Lists, arrays that are copied or computed with after the flip, views that are flipped twice, and what `as_tensor` and
-`torch.tensor` get that is not known to be an array (`from_numpy` takes nothing else).
+`torch.tensor` get that is not known to be an array (`from_numpy` takes nothing else). Where another branch copies what
+was flipped, such a finding is a question.
 
 ## Fix (safe)
 Copies the view: `.copy()`.
@@ -47,9 +48,9 @@ from dllint.api import (
     Site,
     Symbol,
     Value,
-    alternatives,
     assumed_under,
     replace_range,
+    ways,
 )
 
 _TAKERS = ("torch.from_numpy", "torch.as_tensor", "torch.tensor")
@@ -89,12 +90,13 @@ class NegativeStrideFromNumpy(Rule):
             return
         more, flip = found[0]
         assert flip.site is not None
+        in_doubt = _in_doubt(more, flip, given, ctx) if len(found) < len(ways(given)) else ()
         yield ctx.finding(
             self,
             at.site,
             f"`{taker}` gets a view with negative strides",
             on=[at] if is_array else [at, given],  # what was flipped does not matter where nothing but arrays is taken
-            assuming=[*assumed, *assumed_under(more if len(found) < len(list(alternatives(given))) else ())],
+            assuming=[*assumed, *assumed_under(in_doubt)],
             effect="it raises `ValueError: At least one stride in the given numpy array is negative`",
             help="copy the view first: `.copy()`",
             trace=[(flip.site, "is flipped, as a view"), (at.site, "and torch has no negative strides")],
@@ -104,10 +106,29 @@ class NegativeStrideFromNumpy(Rule):
 
 def _flips_in(value: Value, is_array: bool) -> Iterator[tuple[Guards, Symbol]]:
     """The flips that a value may be a view of, each with its conditions."""
-    for guards, option in alternatives(value):
+    for guards, option in ways(value):
         flip = _flip_in(option, is_array)
         if flip is not None and flip.site is not None:
             yield guards, flip
+
+
+def _in_doubt(guards: Guards, flip: Symbol, given: Value, ctx: Context) -> Guards:
+    """The conditions under which a flip may never get to torch as it is.
+
+    That a branch of the program which flips is taken is none, though few samples may take it, unless there is another
+    one in which something is done with what was flipped, or with the same that was flipped there.
+    """
+    others = (option for _, option in ways(given) if _flip_in(option, is_array=True) is None)
+    if any(_is_written_alike(each, flip) for option in others for each in ctx.sources(option)):
+        return guards
+    return tuple(guard for guard in guards if guard.assumption is not None)
+
+
+def _is_written_alike(value: Value, flip: Symbol) -> bool:
+    """Whether a value is a flip, or another that the same expression makes."""
+    if value is flip or value.site is None or flip.site is None:
+        return value is flip
+    return ast.unparse(value.site.node) == ast.unparse(flip.site.node)
 
 
 def _flip_in(value: Value, is_array: bool) -> Symbol | None:

@@ -80,6 +80,28 @@ def test_going_to_a_folder_after_the_imports_finds_nothing_more(tmp_path: Path) 
     assert assumes_a_module(finding)
 
 
+WRAPPER = {
+    "src/scores/lpips.py": "import lpips\ndef score(a, b):\n    return lpips.LPIPS()(a, b)\n",
+    "src/scores/all.py": "import lpips\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "assumed"),
+    [
+        (WRAPPER, False),  # which is a library, as the file of its name says that imports it
+        ({**WRAPPER, "src/scores/lpips.py": "import torch\n"}, True),
+        ({**WRAPPER, "src/scores/lpips.py": "from . import lpips\n"}, True),
+    ],
+)
+def test_a_file_that_imports_its_own_name_means_a_library(
+    tmp_path: Path, files: Mapping[str, str], assumed: bool
+) -> None:
+    (analysis,) = analyses(tmp_path, {"main.py": USE.format("import src.scores.all"), **files}, "main.py")
+    (finding,) = analysis.findings
+    assert any("from beside itself" in each.text for each in finding.assumptions) is assumed
+
+
 BEYOND = "above its outermost package"
 SETS = {"data/__init__.py": "", "data/sets.py": "from ..tools import read\n", "tools.py": "def read(): ...\n"}
 

@@ -274,10 +274,10 @@ def _after_step(image: Image, kind: str, step: Instance, facts: Facts) -> Image 
         left = _largest_after(step, image.largest, facts)
         return replace(image, largest=left, normalized=(*image.normalized, (step, image.largest)))
     if kind == "A.Normalize":
-        if "max_pixel_value" in given or "normalization" in given or len(step.arguments.positional) > 2:
-            return replace(image, largest=None, is_integer=False)
-        largest = image.largest / 255 if image.largest is not None else None
-        return replace(image, largest=None, is_integer=False, normalized=(*image.normalized, (step, largest)))
+        scale = pipelines.scale_of_normalize(step)
+        largest = image.largest / scale if image.largest is not None and scale else None
+        seen = ((step, largest),) if scale else ()
+        return replace(image, largest=None, is_integer=False, normalized=(*image.normalized, *seen))
     return image if _GEOMETRIC.fullmatch(kind) else None
 
 

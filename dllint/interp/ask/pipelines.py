@@ -124,6 +124,20 @@ def numbers_in(value: Value, facts: Facts) -> tuple[float, ...] | None:
     return tuple(float(number) for number in found) if len(found) == len(items) else None
 
 
+def scale_of_normalize(step: Instance) -> float:
+    """What albumentations' `Normalize` divides an image by before it takes off the mean; 0 where that is not known."""
+    given = step.arguments
+    is_sure, kind = given.get(3, "p"), given.keywords.get("normalization")
+    scale = given.get(2, "max_pixel_value")
+    if not given.exact or (kind is not None and not (isinstance(kind, Const) and kind.value == "standard")):
+        return 0.0
+    if is_sure is not None and not (isinstance(is_sure, Const) and is_sure.value in (1, True)):
+        return 0.0
+    if scale is None:
+        return 255.0
+    return float(scale.value) if isinstance(scale, Const) and isinstance(scale.value, int | float) else 0.0
+
+
 # -------------------------------------------------------------------------------------------------------- datasets
 
 

@@ -9,12 +9,13 @@ from dllint.choices import alternatives, give_hint
 from dllint.events import AttributeAssigned, ParametersUpdated, UnpackingRefused, ZeroGrad
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
+from dllint.interp.run.builtin_calls import MAPPED
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.samples import parts_of_call, parts_of_sample
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
-from dllint.values import Const, Items, Scope, Symbol, Value
+from dllint.values import Arguments, Const, Items, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -69,6 +70,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
     site = Site(scope.module, target)
     starred = next((i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)), None)
     if starred is None:
+        value = _mapped(machine, value, len(target.elts), site)
         parts = _other_parts(machine, value, len(target.elts)) if machine.block is not None else []
         if parts:
             machine.emit(UnpackingRefused(site, value, len(target.elts), tuple(sorted(parts))))
@@ -84,6 +86,17 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
             end = len(target.elts) - starred - 1
             rest: list[Value] = [Const(starred), Const(-end if end else None), Const(None)]
             assign(machine, element, containers.get_slice(machine, value, rest, site), scope)
+
+
+def _mapped(machine: Machine, value: Value, count: int, site: Site) -> Value:
+    """What ``x, y = map(f, batch)`` takes apart: ``f`` of each part of the batch."""
+    if not isinstance(value, Symbol) or value.name != "map" or len(value.inputs) != 2:
+        return value
+    function, given = value.inputs
+    if not isinstance(function, MAPPED):
+        return value
+    parts = containers.unpack(machine, given, count, site)
+    return Items("list", [machine.call(function, Arguments((part,)), site) for part in parts], value.site)
 
 
 def _other_parts(machine: Machine, value: Value, count: int) -> set[int]:

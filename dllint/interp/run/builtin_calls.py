@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _MAX_NESTING = 4
+_MAX_MAPPED = 8
+MAPPED = (Function, BoundMethod, Instance)
 Builtin = Callable[["Machine", Arguments, Site], Value | None]
 
 
@@ -229,9 +231,19 @@ def _exec(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
 
 
 def _filter(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
-    """``filter(f, xs)`` yields some of ``xs``; ``map(f, xs)`` is not interpreted."""
+    """``filter(f, xs)`` yields some of ``xs``."""
     given = arguments.get(1, None)
     return Symbol("filter", (given,), site) if given is not None else None
+
+
+def _map(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
+    """``map(f, xs)`` of a few things that are written out; of others see ``assignment``, where it is taken apart."""
+    function, given = arguments.get(0, None), arguments.get(1, None)
+    if len(arguments.positional) != 2 or not isinstance(function, MAPPED) or not isinstance(given, Items):
+        return None
+    if not given.exact or len(given.items) > _MAX_MAPPED or is_conditional(given):
+        return None
+    return Items("list", [machine.call(function, Arguments((each,)), site) for each in given.items], site)
 
 
 def _callable(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
@@ -291,6 +303,7 @@ BUILTINS: dict[str, Builtin] = {
     "dataclasses.asdict": _asdict,
     "exec": _exec,
     "filter": _filter,
+    "map": _map,
     "callable": _callable,
     "type": _type,
     "int": _number(lambda value: int(value)),  # type: ignore[call-overload]

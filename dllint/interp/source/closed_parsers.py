@@ -154,12 +154,12 @@ def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceMod
         modules: the files of the program.
     """
     sets = re.compile(
-        r"\b(setattr|SimpleNamespace|exec)\s*\((?!\s*self\b)|__dict__|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
+        r"\b(setattr|SimpleNamespace|exec)\s*\((?!\s*self\b)|['\"]__dict__['\"]|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
         rf"|(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
     )
     if any(module.contains_in_code(sets) for module in modules):
         return True
-    if any(module.parse_error is not None for module in modules):
+    if any(module.parse_error is not None or _writes_attributes(module) for module in modules):
         return True
     own = {each.name for module in modules for each in nodes_of(module.tree).of(ast.FunctionDef, ast.ClassDef)}
     imports = (each for module in modules for each in nodes_of(module.tree).of(ast.ImportFrom))
@@ -169,6 +169,19 @@ def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceMod
         for module in modules
         for call in nodes_of(module.tree).of(ast.Call)
     )
+
+
+def _writes_attributes(module: SourceModule) -> bool:
+    """Whether a file does more with the attributes of something than look one up: ``models.__dict__[name]()``."""
+    nodes = nodes_of(module.tree)
+    taken = nodes.attributes.get("__dict__", ())
+    if not taken:
+        return False
+    asked = [each.value for each in nodes.of(ast.Subscript) if isinstance(each.ctx, ast.Load)]
+    asked += [each.iter for each in nodes.of(ast.comprehension, ast.For)]
+    asked += [each for compared in nodes.of(ast.Compare) for each in compared.comparators]
+    looked_up = {id(each) for each in asked}
+    return any(id(each) not in looked_up for each in taken)
 
 
 def _computes(call: ast.Call, module: SourceModule) -> bool:

@@ -13,10 +13,15 @@ _BEFORE = (  # a prompt, an item of a list, quoting, settings of the environment
     r"(?:(?:export[ \t]+)?[A-Z_]+=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'])*[ \t]+)*"
     r"(?:(?:sudo|nohup|time|exec|srun|(?:poetry|uv|pipenv)[ \t]+run)[ \t]+)*"
 )
-_STARTED = re.compile(
-    rf"^{_BEFORE}(?P<start>(?:\S*/)?(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed))[ \t]+(?P<rest>[^\n]*)",
+_PROGRAM = r"(?:\S*/)?(?:python[\d.]*|torchrun|accelerate[ \t]+launch|deepspeed)"
+_STARTED = re.compile(rf"^{_BEFORE}(?P<start>{_PROGRAM})[ \t]+(?P<rest>[^\n]*)", re.MULTILINE)
+_NAMED = re.compile(  # `PY=~/envs/torch/bin/python`, and not `PY=python sh run.sh`
+    r"^[ \t]*(?:(?:export|readonly|local)[ \t]+)?(?P<name>\w+)="
+    r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"';|&]+)[ \t]*(?:[;#][^\n]*)?$",
     re.MULTILINE,
 )
+_USED = re.compile(r"(?P<quote>\"?)\$(?:\{(?P<braced>\w+)\}|(?P<plain>\w+))(?P=quote)(?=[ \t])")
+_BY_DEFAULT = re.compile(r"\$\{\w+:?-(?P<default>[^{}\n]*)\}")  # `${PYTHON:-python3}`
 _ENDS = re.compile(r"[|;&<>`]|(?:^|\s)#")  # what comes next is of the shell, or of another command
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 _OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
@@ -53,6 +58,7 @@ class Command:
 def commands_in(file: Path, text: str) -> Iterator[Command]:
     """The commands in a text that have lines of their own and run a file; comments of a shell script have none."""
     whole = _CONTINUED.sub(lambda match: " " * (len(match[0]) - 1) + "\r", text.replace("\r\n", "\n"))  # just as long
+    whole = _with_programs(whole)
     changes, cloned = list(_CHANGED.finditer(whole)), tuple(_CLONED.findall(whole))
     folders = tuple(dict.fromkeys(change[1] for change in changes))
     for match in _STARTED.finditer(whole):
@@ -66,3 +72,20 @@ def commands_in(file: Path, text: str) -> Iterator[Command]:
         options = tuple(dict.fromkeys(each[1] for each in given if each is not None))
         folder = next((change[1] for change in reversed(changes) if change.start() < match.start()), "")
         yield Command(file, line, words[at], options, folder, folders, cloned)
+
+
+def _with_programs(text: str) -> str:
+    """A text with the programs themselves where variables stand for them that it sets: ``$PY train.py``."""
+    text = _BY_DEFAULT.sub(lambda match: match["default"], text)
+    values: dict[str, set[str]] = {}
+    for match in _NAMED.finditer(text):
+        values.setdefault(match["name"], set()).add(match["value"].strip("\"'"))
+    programs = {name: min(found) for name, found in values.items() if all(map(_is_program, found))}
+    if not programs:
+        return text
+    return _USED.sub(lambda match: programs.get(match["braced"] or match["plain"], match[0]), text)
+
+
+def _is_program(value: str) -> bool:
+    """Whether a value of a variable starts a program that runs scripts."""
+    return _STARTED.match(f"{value} ") is not None
