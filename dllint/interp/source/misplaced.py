@@ -82,17 +82,12 @@ def stray_import(project: Project, module: SourceModule, added: Added) -> tuple[
     for each in needed_by(project, module):
         for name, level in look_at(project, each).top_imports:
             beside = project.find(each, name) if not level and name.partition(".")[0] not in LIBRARIES else None
-            if beside is None or _means_a_library(project, beside, name):
+            if beside is None:
                 continue
             is_found = project.find(module, name) is not None or _is_in(project, added | {*around}, name)
             if not is_found and not is_left_out(project, name.split(".")):
                 return name, each
     return None
-
-
-def _means_a_library(project: Project, module: SourceModule, name: str) -> bool:
-    """Whether a module of a name imports this very name, as one does that wraps a library: ``import lpips``."""
-    return (name, 0) in look_at(project, module).top_imports
 
 
 def import_from_above(project: Project, module: SourceModule, added: Added) -> str:

@@ -102,6 +102,15 @@ class SourceModule:
         """As :meth:`words_in`, for who asks once: nothing is kept."""
         return set(WORD.findall(self.text_of(statement)))
 
+    @cached_property
+    def imports_itself(self) -> bool:
+        """Whether a file imports its own name, as one does that wraps a library: ``import lpips`` in `lpips.py`.
+
+        So do others beside it then, and mean the library.
+        """
+        name = re.escape(self.file.stem)
+        return self.contains(re.compile(rf"(?m)^[ \t]*(?:import[ \t]+{name}\b(?!\.)|from[ \t]+{name}[ \t]+import\b)"))
+
     def contains(self, pattern: Pattern) -> bool:
         """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
         word = _one_word(pattern.pattern)

@@ -242,7 +242,7 @@ class Project:
             return self._module_at(folder, parts, name)
         for base in self.search_path(folder):
             found = self._module_at(base, parts, name)
-            if found is not None:
+            if found is not None and (base == self.root or not found.imports_itself):
                 return found
         return None
 
