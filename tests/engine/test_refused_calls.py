@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engine_support import found
 
 from dllint.testing import check
 
@@ -203,9 +204,8 @@ def test_a_question_about_a_call_that_cannot_be_made() -> None:
 def test_a_file_that_wraps_a_library_of_its_name_is_not_that(begins: str, expected: int) -> None:
     files = {
         "README.md": "# Scores\n",
-        "main.py": "import torch\nfrom scores.all import score\n\nif __name__ == '__main__':\n    score(torch.ones(2))\n",
         "scores/all.py": "import lpips\n\ndef score(x):\n    return lpips.LPIPS(net='alex')(x)\n",
         "scores/lpips.py": f"{begins}\n\ndef LPIPS(path):\n    return path\n",
     }
-    main = files.pop("main.py")
+    main = "import torch\nfrom scores.all import score\n\nif __name__ == '__main__':\n    score(torch.ones(2))\n"
     assert len(found("DL843", main, files)) == expected
