@@ -36,7 +36,7 @@ import ast
 import math
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, Items, Loop, Rule, SchedulerStep, Value
+from dllint.api import Context, Finding, Instance, Items, Loop, Rule, SchedulerCreated, SchedulerStep, Value
 
 _TORCH = "torch.optim.lr_scheduler."
 _MILLIONTH = 1e-6
@@ -75,29 +75,33 @@ class ScheduleEndsEarly(Rule):
     excuses = (is_stepped_in_some_iterations, may_end_before, has_rates_set_by_hand)
 
     def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
-        loops = ctx.loops_around(event)
-        counts = [ctx.loop_count(loop) for loop in loops]
-        total = math.prod(_number(count, ctx) or 0 for count in counts) if loops else 0
         for scheduler in ctx.objects(event.scheduler):
             end = _end_of(scheduler, ctx) if isinstance(scheduler, Instance) else None
-            if not isinstance(scheduler, Instance) or end is None or 2 * end > total:
+            if not isinstance(scheduler, Instance) or end is None:
                 continue
-            if not ctx.excused(self, event, scheduler):
-                yield self._report(event, scheduler, end, int(total), loops[0], ctx)
+            loops = _loops_of(scheduler, event, ctx)
+            total = math.prod(_number(ctx.loop_count(loop), ctx) or 0 for loop in loops) if loops else 0
+            if 2 * end <= total and not ctx.excused(self, event, scheduler):
+                yield self._report(event, scheduler, end, int(total), ctx)
 
-    def _report(
-        self, event: SchedulerStep, scheduler: Instance, end: int, total: int, loop: Loop, ctx: Context
-    ) -> Finding:
-        site = scheduler.site or event.site
+    def _report(self, event: SchedulerStep, scheduler: Instance, end: int, total: int, ctx: Context) -> Finding:
+        site, loops = scheduler.site or event.site, _loops_of(scheduler, event, ctx)
         return ctx.finding(
             self,
             site,
             f"after {end} of {total} steps of the schedule the rate is a millionth of what it was",
-            on=[event, *scheduler.arguments.all()[1:], *(ctx.loop_count(each) for each in ctx.loops_around(event))],
+            on=[event, *scheduler.arguments.all()[1:], *(ctx.loop_count(each) for each in loops)],
             effect="from there on the weights do not move, and the rest of the run is for nothing",
             help="let the rate fall less, or less often, for the length of the run",
-            trace=[(site, "the schedule"), (loop.site, "this often it is stepped"), (event.site, "here")],
+            trace=[(site, "the schedule"), (loops[0].site, "this often it is stepped"), (event.site, "here")],
         )
+
+
+def _loops_of(scheduler: Instance, event: SchedulerStep, ctx: Context) -> list[Loop]:
+    """The loops around a step, but for those in each turn of which the scheduler is made anew: runs, folds."""
+    made = (each for each in ctx.all_of(SchedulerCreated) if each.scheduler is scheduler)
+    around = {id(loop) for each in made for loop in ctx.loops_around(each)}
+    return [loop for loop in ctx.loops_around(event) if id(loop) not in around]
 
 
 def _number(value: Value | None, ctx: Context) -> float | None:
