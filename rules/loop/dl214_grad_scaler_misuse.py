@@ -1,9 +1,9 @@
-"""A step past the gradient scaler that has scaled the gradients, or a scaler that is never updated.
+"""A step past the gradient scaler that has scaled the gradients, or a scaler that is not updated after it.
 
 After `scaler.scale(loss).backward()` gradients are 65,536 times too large. `scaler.step(optimizer)` divides them before
 the step, and skips it where one has overflowed; `optimizer.step()` does neither.
 
-Without `scaler.update()` the second step ends the run, with "step() has already been called since the last update()":
+Without `scaler.update()`, or with one that waits for the end of the loop, the second step ends the run, with "step() has already been called since the last update()":
 where the scaler is switched on by an option, only that of those who use it.
 
 Measured on torch 2.13: one step of SGD changes the weights by 1254 instead of .0191. Adam does not notice the scale,
@@ -33,7 +33,7 @@ but clipping, and infinite gradients, which spoil its averages for good.
 Steps after `scaler.unscale_(optimizer)`; steps of another optimizer than the one that the loss is for, or whose
 parameters are not known; arms of a condition of which one scales and another steps; scalers that are switched off.
 Scalers without an update where they come from elsewhere, or unknown code gets hold of them, and single steps outside
-of loops.
+of loops; updates after a loop in which each step is that of another optimizer, or which does not go over a loader.
 
 ## Fix (unsafe)
 Lets the scaler take the step, where both stand in one function, or updates it after the step. Unsafe because it changes
@@ -120,19 +120,24 @@ class GradScalerMisuse(Rule):
 
     def _never_updated(self, step: OptimizerStep, ctx: Context) -> Iterator[Finding]:
         made = [each for each in ctx.objects(step.scaler) if isinstance(each, Instance)] if step.scaler else []
-        others = [each for each in ctx.all_of(ScalerUpdate, OpaqueCall) if _may_update(each, made, ctx)]
+        updates = [each for each in ctx.all_of(ScalerUpdate, OpaqueCall) if _may_update(each, made, ctx)]
         is_known = len(made) == 1 and made[0].library_name == "torch.amp.GradScaler"
-        if not is_known or others or not ctx.loops_around(step) or not _may_be_on(made[0], ctx):
+        if not is_known or not all(_comes_too_late(each, step, ctx) for each in updates) or not ctx.loops_around(step) or not _may_be_on(made[0], ctx):
             return
         name, optimizer = ctx.called(step.scaler, "scaler"), ctx.called(step.optimizer, "optimizer")
+        kind = "updated after the loop only" if updates else "never updated"
         yield ctx.finding(
             self,
             step,
-            f"{name} takes steps and is never updated: the second of them raises",
+            f"{name} takes steps and is {kind}: the second of them raises",
             on=[step.scaler],
             effect="the run ends at its second step, wherever the scaler is switched on",
             help=f"call `update` of {name} after each step of {optimizer}",
-            trace=[(made[0].site or step.site, "the scaler is made here"), (step.site, "and takes a step here")],
+            trace=[
+                (made[0].site or step.site, "the scaler is made here"),
+                (step.site, "takes a step here"),
+                *((each.site, "and is updated when the loop is over") for each in updates),
+            ],
             fix=("Update the scaler", _updated(step, ctx)),
         )
 
@@ -147,6 +152,15 @@ def _may_update(event: Event, scalers: list[Instance], ctx: Context) -> bool:
     if isinstance(event, OpaqueCall):
         return any(ctx.opaque_to(event, each) for each in scalers)
     return isinstance(event, ScalerUpdate) and any(ctx.is_same(event.scaler, each) for each in scalers)
+
+
+def _comes_too_late(update: Event, step: OptimizerStep, ctx: Context) -> bool:
+    """Whether an update waits for the end of the loop over batches, each of which takes a step with one optimizer."""
+    loop = ctx.training_loop(step)
+    if loop is None or not isinstance(update, ScalerUpdate) or not ctx.goes_over_loader(loop):
+        return False
+    is_in_each_turn = ctx.loops_around(step)[0] is loop and not ctx.conditions_beyond(step, update)
+    return is_in_each_turn and loop not in ctx.loops_around(update)
 
 
 def _updated(step: OptimizerStep, ctx: Context) -> Edits:

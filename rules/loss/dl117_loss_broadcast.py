@@ -105,7 +105,8 @@ class LossBroadcast(Rule):
         is_batch = column.rank is not None or column.is_column or _is_of_several(event, ctx)
         ones = ", 1" * max(column.ones, 1)
         row = ("(1, N)" if of_target.sizes[0].known == 1 else "(N, N)") if has_pairs else "(N,)"
-        shapes = (f"(N{ones})", row) if is_wide else (row, f"(N{ones})")
+        prediction = "(N,)" if is_wide and of_input.is_row else f"(N{ones})"
+        shapes = (prediction, row) if is_wide else (row, f"(N{ones})")
         yield ctx.finding(
             self,
             event,
@@ -142,6 +143,8 @@ def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:
     """Whether one is a column, or has more axes of size one, and the other is a row."""
     if _are_of_one_number(of_input, of_target) or _are_of_one_number(of_target, of_input):
         return True
+    if of_input.is_row and _has_all_pairs(of_target):  # not (1, N), which goes with (N,)
+        return of_target.is_batch and of_target.sizes[0].known is None
     if of_target.is_row or _has_all_pairs(of_target):
         return _may_be_column(of_input)
     return of_input.is_row and _may_be_column(of_target)
@@ -166,6 +169,8 @@ def _may_be_column(shape: Shape) -> bool:
 def _same_shape(event: LossCall, ctx: Context) -> Edits:
     """``target`` becomes ``target.view_as(prediction)``, where both stand in the call and the prediction has a name."""
     call = event.site.node
+    if _has_all_pairs(ctx.shape(event.target)):  # which has no view of that shape
+        return Edits()
     given = call.args if isinstance(call, ast.Call) and not call.keywords else []
     if len(given) < 2 or not isinstance(given[0], ast.Name | ast.Attribute):
         return Edits()

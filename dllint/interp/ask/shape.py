@@ -214,4 +214,4 @@ def _wider(left: Size, right: Size, result: Value, index: int) -> Size:
     for size, other in ((left, right), (right, left)):
         if size == Size() or (other.known is not None and other.known > 1):
             return other
-    return of_axis(result, index)
+    return of_axis(result, index, meaning=left.meaning if left.meaning == right.meaning else "")
