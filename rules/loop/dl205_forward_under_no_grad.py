@@ -3,6 +3,9 @@
 Under `torch.no_grad()` nothing is recorded, so there is nothing to go back through. What decides is where the forward
 pass runs: `loss.backward()` inside `no_grad` works when the forward pass ran outside.
 
+As a statement, `torch.set_grad_enabled(False)` holds until something switches gradients on again: where it stands at
+the head of an evaluation, the next epoch trains without gradients.
+
 Measured on torch 2.13: forward under `no_grad` or `inference_mode` makes `backward` raise "element 0 of tensors does
 not require grad" when everything is inside, 0 of the parameters get a gradient; forward outside and backward inside
 gives identical gradients.
@@ -20,7 +23,8 @@ gives identical gradients.
 Losses of which some part is computed with gradients on (teachers and targets under `no_grad` are right), modes that
 are not known (`torch.set_grad_enabled(train)`), a backward pass alone inside `no_grad`, and one that a condition keeps
 out of the evaluation (`if self.training`); what a model keeps from an earlier forward pass; a backward pass whose error
-is caught.
+is caught. `torch.set_grad_enabled(False)` as a statement of a training loop, where anything in the program's files
+switches gradients on again.
 
 ## Fix (suggestion)
 `torch.enable_grad()` in the place of the `torch.no_grad()` of the block, or of the decorator. What else stands in the
@@ -35,7 +39,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Edits, Event, Finding, Program, Rule, Site, replace_range, together
+from dllint.api import Backward, Context, Edits, Event, Finding, LibraryCall, Program, Rule, Site, replace_range, together
 
 _SWITCHES = ("no_grad", "inference_mode", "set_grad_enabled")
 
@@ -93,6 +97,9 @@ class ForwardUnderNoGrad(Rule):
             cut = next((cut for cut in _cuts(event, ctx) if not ctx.excused(self, event, cut)), None)
             if event.site.node not in found or cut is None:  # elsewhere in the program the same line may be right
                 found[event.site.node] = self._report(event, cut, ctx) if cut is not None else None
+        for event, switch in _left_off(ctx):
+            if found.get(event.site.node) is None and not ctx.excused(self, event, switch.site):
+                found[event.site.node] = self._report_left_off(event, switch, ctx)
         yield from (finding for finding in found.values() if finding is not None)
 
     def _report(self, event: Backward, cut: Site, ctx: Context) -> Finding:
@@ -106,6 +113,17 @@ class ForwardUnderNoGrad(Rule):
             fix=("Compute it with gradients on", _switched_on(cut, ctx)),
         )
 
+    def _report_left_off(self, event: Backward, switch: LibraryCall, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            event,
+            "backward pass in a loop that switches gradients off and never on again",
+            on=[event.loss],
+            effect="from the second iteration on the loss has no gradient: torch raises here",
+            help="use `with torch.no_grad():` for the evaluation, which ends with its block",
+            trace=[(switch.site, "gradients are off from here on"), (event.site, "and the loop comes back to this")],
+        )
+
 
 def _cuts(event: Backward, ctx: Context) -> list[Site]:
     """Where gradients were off when the loss was computed, if that holds for all of it."""
@@ -113,6 +131,28 @@ def _cuts(event: Backward, ctx: Context) -> list[Site]:
     if gradient is None or gradient.flows is not False:
         return []
     return [cut.site for cut in gradient.cuts if cut.reason == "no_grad"]
+
+
+def _left_off(ctx: Context) -> Iterator[tuple[Backward, LibraryCall]]:
+    """Backward passes in loops in which a statement switches gradients off for good, with that."""
+    switches = [each for each in ctx.all_of(LibraryCall) if each.name == "torch.set_grad_enabled"]
+    if not switches or not all(ctx.constant(each.arguments.get(0, "mode")) is False for each in switches):
+        return
+    if ctx.project_mentions(r"\benable_grad\b|set_grad_enabled\((?!\s*(mode\s*=\s*)?False)", where="here"):
+        return
+    for switch in switches:
+        loop = ctx.training_loop(switch) if switch.grad == "on" and _is_statement(switch, ctx) else None
+        for event in ctx.all_of(Backward) if loop is not None else ():
+            gradient = ctx.gradient(event.loss) if event.loss is not None and event.grad == "on" else None
+            is_of_training = gradient is not None and gradient.flows is True and gradient.trained
+            if is_of_training and loop in ctx.loops_around(event) and not ctx.conditions_beyond(switch, event):
+                yield event, switch
+
+
+def _is_statement(switch: LibraryCall, ctx: Context) -> bool:
+    """Whether a switch is no context manager, and so is not undone at the end of a block."""
+    innermost = next(ctx.ancestors(switch.site, ast.stmt), None)
+    return isinstance(innermost, ast.Expr) and innermost.value is switch.site.node
 
 
 def _switch_of(node: ast.expr) -> ast.Attribute | ast.Name | None:

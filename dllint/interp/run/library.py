@@ -215,8 +215,10 @@ def _load(machine: Machine, name: str, arguments: Arguments, site: Site) -> Valu
 def _set_grad_enabled(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
     """As a statement it switches the mode from here on; as a context manager it is undone at the end of the block."""
     given = arguments.get(0, "mode")
+    result = Instance(name, arguments, site)
+    machine.emit(LibraryCall(site, name, arguments, result))
     machine.grad = grad_of_flag(given)
-    return Instance(name, arguments, site)
+    return result
 
 
 def grad_of_flag(flag: Value | None) -> str:
