@@ -39,7 +39,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Edits, Event, Finding, LibraryCall, Program, Rule, Site, replace_range, together
+from dllint.api import (
+    Backward,
+    Context,
+    Edits,
+    Event,
+    Finding,
+    LibraryCall,
+    Program,
+    Rule,
+    Site,
+    replace_range,
+    together,
+)
 
 _SWITCHES = ("no_grad", "inference_mode", "set_grad_enabled")
 

@@ -3,8 +3,9 @@
 After `scaler.scale(loss).backward()` gradients are 65,536 times too large. `scaler.step(optimizer)` divides them before
 the step, and skips it where one has overflowed; `optimizer.step()` does neither.
 
-Without `scaler.update()`, or with one that waits for the end of the loop, the second step ends the run, with "step() has already been called since the last update()":
-where the scaler is switched on by an option, only that of those who use it.
+Without `scaler.update()`, or with one that waits for the end of the loop, the second step ends the run, with "step() has
+already been called since the last update()": where the scaler is switched on by an option, only that of those who use
+it.
 
 Measured on torch 2.13: one step of SGD changes the weights by 1254 instead of .0191. Adam does not notice the scale,
 but clipping, and infinite gradients, which spoil its averages for good.
@@ -122,7 +123,9 @@ class GradScalerMisuse(Rule):
         made = [each for each in ctx.objects(step.scaler) if isinstance(each, Instance)] if step.scaler else []
         updates = [each for each in ctx.all_of(ScalerUpdate, OpaqueCall) if _may_update(each, made, ctx)]
         is_known = len(made) == 1 and made[0].library_name == "torch.amp.GradScaler"
-        if not is_known or not all(_comes_too_late(each, step, ctx) for each in updates) or not ctx.loops_around(step) or not _may_be_on(made[0], ctx):
+        if not is_known or not ctx.loops_around(step) or not _may_be_on(made[0], ctx):
+            return
+        if not all(_comes_too_late(each, step, ctx) for each in updates):
             return
         name, optimizer = ctx.called(step.scaler, "scaler"), ctx.called(step.optimizer, "optimizer")
         kind = "updated after the loop only" if updates else "never updated"

@@ -199,3 +199,39 @@ def test_the_last_expression_of_a_cell_is_shown(tmp_path: Path, last: str, expec
     report = project.parts[0].report
     [finding] = [each for each in (*report.findings, *report.questions) if each.code == "DL101"]
     assert [each.kind for each in finding.assumptions if each.text == "somebody reads the loss"] == expected
+
+
+NET_OF_LIGHTNING = """\
+import pytorch_lightning as pl
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+
+class Net(pl.LightningModule):
+    def __init__(self, width):
+        super().__init__()
+        self.{call}()
+        self.output = nn.Linear(width, 5)
+
+    def forward(self, x):
+        return F.softmax(self.output(x), dim=-1)
+
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        return F.cross_entropy(self(x), y)
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+
+pl.Trainer().fit(Net(100))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "kinds"), [("save_hyperparameters", []), ("load_hyperparameters", ["opaque"]), ("save_up", ["opaque"])]
+)
+def test_what_notes_arguments_leaves_the_model_as_it_is(call: str, kinds: list[str]) -> None:
+    [finding] = found("DL101", NET_OF_LIGHTNING.format(call=call))
+    assert [each.kind for each in finding.assumptions] == kinds
