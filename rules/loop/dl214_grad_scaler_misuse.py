@@ -3,9 +3,9 @@
 After `scaler.scale(loss).backward()` gradients are 65,536 times too large. `scaler.step(optimizer)` divides them before
 the step, and skips it where one has overflowed; `optimizer.step()` does neither.
 
-Without `scaler.update()`, or with one that waits for the end of the loop, the second step ends the run, with "step() has
-already been called since the last update()": where the scaler is switched on by an option, only that of those who use
-it.
+Without `scaler.update()`, or with one that waits for the end of the loop, the second step ends the run, with "step()
+has already been called since the last update()": where the scaler is switched on by an option, only that of those who
+use it.
 
 Measured on torch 2.13: one step of SGD changes the weights by 1254 instead of .0191. Adam does not notice the scale,
 but clipping, and infinite gradients, which spoil its averages for good.
