@@ -25,9 +25,9 @@ Measured on transformers 5.23 (a llama with 23 tokens, one more added): `IndexEr
     out = model(**tokenizer(texts, return_tensors="pt"))
 
 ## Not reported
-Projects that resize anywhere, or build a model by the length of the tokenizer; tokens that such models have already
-(`[PAD]`, `<pad>`); models that come from another place than the tokenizer, as they may have been resized before. Models
-whose table may be larger than their vocabulary are a question.
+Projects that resize anywhere but before the tokens are added, or build a model by the length of the tokenizer; tokens
+that such models have already (`[PAD]`, `<pad>`); models that come from another place than the tokenizer, as they may
+have been resized before. Models whose table may be larger than their vocabulary are a question.
 
 ## Fix (unsafe)
 Resizes the embeddings after the tokens were added. Unsafe because the model gets more parameters.
@@ -100,10 +100,11 @@ def _resized_in_vain(event: OpaqueCall, model: Instance, ctx: Context) -> list[O
 
     ``None`` where one of them may be in time.
     """
-    if any(ctx.mentions(_RESIZES, where=where) for where in ("imported", "elsewhere")):
+    if ctx.mentions(_RESIZES, where="elsewhere"):
         return None
     calls = [call for call in ctx.all_of(OpaqueCall) if call.name == _RESIZES]
-    written = [each for each in nodes_of(ctx.program.module.tree).of(ast.Attribute) if each.attr == _RESIZES]
+    attributes = (each for _, tree in ctx.trees(_RESIZES) for each in nodes_of(tree).of(ast.Attribute))
+    written = [each for each in attributes if each.attr == _RESIZES]
     seen = {id(call.site.node.func) for call in calls if isinstance(call.site.node, ast.Call)}
     if event.guards or ctx.loops_around(event) or any(id(each) not in seen for each in written):
         return None
