@@ -25,9 +25,9 @@ Measured on transformers 5.23 (a llama with 23 tokens, one more added): `IndexEr
     out = model(**tokenizer(texts, return_tensors="pt"))
 
 ## Not reported
-Projects that resize anywhere, or build a model by the length of the tokenizer; tokens that such models have already
-(`[PAD]`, `<pad>`); models that come from another place than the tokenizer, as they may have been resized before. Models
-whose table may be larger than their vocabulary are a question.
+Projects that resize anywhere but before the tokens are added, or build a model by the length of the tokenizer; tokens
+that such models have already (`[PAD]`, `<pad>`); models that come from another place than the tokenizer, as they may
+have been resized before. Models whose table may be larger than their vocabulary are a question.
 
 ## Fix (unsafe)
 Resizes the embeddings after the tokens were added. Unsafe because the model gets more parameters.
@@ -56,6 +56,7 @@ from dllint.api import (
     Value,
     insert_after,
     is_bound_at,
+    nodes_of,
     receiver_of,
 )
 
@@ -67,24 +68,59 @@ _USUAL = frozenset(
 _EXACT = ("gpt2", "bert", "llama-2", "electra")
 _LARGER = "the table of embeddings has no rows to spare beyond the vocabulary"
 
+_RESIZES = "resize_token_embeddings"
+
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
-def is_resized(event: OpaqueCall, ctx: Context) -> bool:
+def is_resized(event: OpaqueCall, model: Instance, ctx: Context) -> bool:
     """some code of the project resizes embeddings, or asks how many tokens there are"""
-    return ctx.mentions("resize_token_embeddings") or any(
+    in_vain = _resized_in_vain(event, model, ctx) if ctx.mentions(_RESIZES) else []
+    if in_vain is None:
+        return True
+    counted = {id(node) for call in in_vain for node in ast.walk(call.site.node)}
+    return any(
         event.receiver is not None and any(ctx.is_same(given, event.receiver) for given in call.arguments.all())
         for call in ctx.library_calls("len")
+        if id(call.site.node) not in counted
     )
 
 
-def adds_nothing_new(event: OpaqueCall, ctx: Context) -> bool:
+def adds_nothing_new(event: OpaqueCall, model: Instance, ctx: Context) -> bool:
     """the tokens are those that models have anyway, or are not written out"""
     call = event.site.node
     given = [each for part in getattr(call, "args", []) for each in ast.walk(part)]
     texts = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     return not set(texts) - _USUAL
+
+
+def _resized_in_vain(event: OpaqueCall, model: Instance, ctx: Context) -> list[OpaqueCall] | None:
+    """The calls that resize embeddings, if all are before the tokens are added, or of other models.
+
+    ``None`` where one of them may be in time.
+    """
+    if ctx.mentions(_RESIZES, where="elsewhere"):
+        return None
+    calls = [call for call in ctx.all_of(OpaqueCall) if call.name == _RESIZES]
+    attributes = (each for _, tree in ctx.trees(_RESIZES) for each in nodes_of(tree).of(ast.Attribute))
+    written = [each for each in attributes if each.attr == _RESIZES]
+    seen = {id(call.site.node.func) for call in calls if isinstance(call.site.node, ast.Call)}
+    if event.guards or ctx.loops_around(event) or any(id(each) not in seen for each in written):
+        return None
+    return calls if all(_is_in_vain(call, event, model, ctx) for call in calls) else None
+
+
+def _is_in_vain(call: OpaqueCall, event: OpaqueCall, model: Instance, ctx: Context) -> bool:
+    """Whether a call resizes another model, or this one to the length that a tokenizer has before it gets more."""
+    if not isinstance(call.receiver, Instance):
+        return False
+    if not ctx.is_same(call.receiver, model):
+        return True
+    size = call.site.node.args[0] if isinstance(call.site.node, ast.Call) and call.site.node.args else None
+    is_length = isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and size.func.id == "len"
+    is_before = call.frame is event.frame and ctx.position(call) < ctx.position(event) and not ctx.loops_around(call)
+    return is_length and is_before
 
 
 class TokensAddedWithoutResize(Rule):
@@ -110,7 +146,7 @@ class TokensAddedWithoutResize(Rule):
                 continue
             if not _is_same_name(_pretrained(model, ctx), name) or not _is_called(model, ctx):
                 continue
-            if not ctx.excused(self, event):
+            if not ctx.excused(self, event, model):
                 yield self._report(event, loaded, name, ctx)
             return
 

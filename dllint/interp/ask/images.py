@@ -31,6 +31,13 @@ _MAX_OPTIONS = 8
 _PLAIN_ARGUMENTS = frozenset(("root", "train", "split", "transform", "target_transform", "download"))
 _FLIPPED = re.compile(r"\((?::, :|\.\.\.), (?:::-1|[\[(]2, 1, 0[\])])\)")
 _CROPPED = re.compile(r"[(:,\s\w+\-*/]*:[(:,\s\w+\-*/]*\)?")
+_DIVIDES = frozenset(
+    ("/", ".div", ".div_", ".divide", ".divide_", ".true_divide", "torch.div", "torch.divide", "torch.true_divide",
+     "numpy.divide", "numpy.true_divide")
+)  # fmt: skip
+_MULTIPLIES = frozenset(
+    ("*", ".mul", ".mul_", ".multiply", ".multiply_", "torch.mul", "torch.multiply", "numpy.multiply")
+)
 _OTHER_ORDER = {"bgr": "rgb", "rgb": "bgr", "": ""}
 _FLOATS = ("float", "float32", "float16", "float64", "double", "half", "single", "f", "f4")
 _SAME = frozenset(
@@ -199,11 +206,12 @@ def _changed(image: Image, value: Symbol) -> Image | None:
         return replace(image, order=_OTHER_ORDER[image.order]) if is_swap else replace(image, order="")
     if name == "item":
         return _indexed(image, str(value.detail))
-    if name in ("/", "*") and len(value.inputs) == 2:
+    if name in (*_DIVIDES, *_MULTIPLIES) and len(value.inputs) > 1:
         by = value.inputs[1]
-        if not isinstance(by, Const) or not isinstance(by.value, int | float) or not by.value:
+        is_plain = len(value.inputs) == 2 and not (value.arguments is not None and value.arguments.keywords)  # no `out`
+        if not is_plain or not isinstance(by, Const) or not isinstance(by.value, int | float) or not by.value:
             return replace(image, largest=None, is_integer=False)
-        return image.divided(by.value if name == "/" else 1 / by.value, value)
+        return image.divided(by.value if name in _DIVIDES else 1 / by.value, value)
     if name in ("-", "+"):
         return replace(image, largest=None, is_integer=False)
     if name not in _SAME:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dllint.interp.run import containers
 from dllint.interp.run.unrolling import listed
 from dllint.sites import Site
-from dllint.values import Const, Items, Scope, Table, Value
+from dllint.values import Const, Instance, Items, Scope, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -38,13 +38,30 @@ def comprehend(machine: Machine, node: Comprehension, scope: Scope) -> Value:
             _assign(machine, generator.target, containers.element_of(machine, more, site), inner)
         for condition in generator.ifs:
             machine.evaluate(condition, inner)
-    return _collect(node, [_element(machine, node, inner)], site, exact=False)
+    made = _element(machine, node, inner)
+    return _collect(node, [made, made] if _is_one_again(node, made[1], iterable) else [made], site, exact=False)
 
 
 def _is_short(iterable: Value) -> bool:
     if not isinstance(iterable, Items) or not iterable.exact or containers.is_conditional(iterable):
         return False
     return len(iterable.items) <= _MAX_UNROLLED
+
+
+def _is_one_again(node: Comprehension, made: Value, iterable: Value) -> bool:
+    """Whether a list has one object, made in front of it, as often as a range says: ``[layer for _ in range(n)]``.
+
+    That it is the same one again has to be seen, as in ``[layer] * n``.
+    """
+    first, *others = node.generators
+    if isinstance(node, ast.DictComp | ast.SetComp) or others or first.ifs or not isinstance(made, Instance):
+        return False
+    targets = {each.id for each in ast.walk(first.target) if isinstance(each, ast.Name)}
+    if not isinstance(node.elt, ast.Name) or node.elt.id in targets:
+        return False
+    times = iterable.inputs[-1] if isinstance(iterable, Symbol) and iterable.name == "range" else Const(1)
+    default = times.default if isinstance(times, Setting) else times
+    return not (isinstance(default, Const) and default.value in (0, 1))
 
 
 def _assign(machine: Machine, target: ast.expr, value: Value, scope: Scope) -> None:
