@@ -22,9 +22,9 @@ epochs.
         scheduler.step(accuracy)
 
 ## Not reported
-Metrics whose names say nothing, or too much (`dice_loss` falls, though a Dice score grows); differences and other
-things that are computed of a metric, such as `1 - accuracy`; modes that are not known; calls without a metric of what
-may be another scheduler.
+Metrics whose names say nothing, nor that of the function that alone returned them, or too much (`dice_loss` falls,
+though a Dice score grows); differences and other things that are computed of a metric, such as `1 - accuracy`; modes
+that are not known; calls without a metric of what may be another scheduler.
 
 ## Fix (unsafe)
 Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
