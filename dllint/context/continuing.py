@@ -194,6 +194,13 @@ class Continuing(Filtering):
                 return True
         return False
 
+    def is_left_out(self, key: str, continuation: Continuation) -> bool:
+        """Whether an entry is looked up for an optional parameter alone, which the call that reads leaves at ``None``:
+        ``if scheduler: scheduler.load_state_dict(checkpoint["scheduler"])``."""
+        reads = [read for read in continuation.reads if key in keys_read(read)]
+        come_to = {item.detail for read in continuation.reads for item in _items(read)}
+        return key not in come_to and bool(reads) and all(_is_for_an_option(read.site, key) for read in reads)
+
     def may_take_up(self, key: str, continuation: Continuation) -> bool:
         """Whether a run that goes on may come to an entry of what it reads, in whatever code.
 
@@ -231,6 +238,28 @@ def _items(read: StateRead) -> Iterator[Symbol]:
         for _, option in alternatives(value):
             if isinstance(option, Symbol) and option.name == "item":
                 yield option
+
+
+def _is_for_an_option(read: Site, key: str) -> bool:
+    """Whether the function around looks an entry up only to restore parameters from it that are ``None`` by default."""
+    function = enclosing_definition(read)
+    if not isinstance(function, ast.FunctionDef):
+        return False
+    given, nodes = function.args, nodes_of(function)
+    ordered = [*given.posonlyargs, *given.args]
+    pairs = [
+        *zip(ordered[len(ordered) - len(given.defaults) :], given.defaults, strict=True),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    optional = {each.arg for each, default in pairs if isinstance(default, ast.Constant) and default.value is None}
+    restored = {
+        id(part)
+        for call in nodes.of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict"
+        if isinstance(call.func.value, ast.Name) and call.func.value.id in optional
+        for part in call.args
+    }
+    return all(id(node) in restored for node in nodes.of(ast.Subscript, ast.Call) if _is_looked_up(node, key))
 
 
 def _is_only_looked_up(read: StateRead) -> bool:

@@ -159,11 +159,14 @@ class Resuming(Optimizers, Paths, Sources):
     def is_restored(self, target: Value, *, while_training: bool = True) -> bool:
         """Whether the program puts a state back into an object, or hands it to code that may do so.
 
-        Code in a training loop that changes the object in each step does not, if ``while_training`` is false.
+        Code in a training loop that changes the object in each step does not, if ``while_training`` is false. A
+        scheduler of the library holds its optimizer, and leaves it as it is.
         """
         name = self.name_of(target)
         for event in self.all_of(StateRestored):
-            if self.is_same(event.target, target) or self.reaches(event.target, target):
+            if self.is_same(event.target, target):
+                return True
+            if self.reaches(event.target, target) and not self._is_known_scheduler(event.target):
                 return True
             if name and self.name_of(event.target) == name:
                 return True  # what was made anew under the same name
@@ -172,6 +175,12 @@ class Resuming(Optimizers, Paths, Sources):
             return bool(calls)
         loops = {id(loop) for step in self.steps() for loop in self.loops_around(step)}
         return not all(any(id(loop) in loops for loop in self.loops_around(event)) for event in calls)
+
+    def _is_known_scheduler(self, value: Value) -> bool:
+        """Whether a value is a learning-rate scheduler whose class is one of a library's."""
+        options = self.objects(value)
+        is_of_library = all(isinstance(each, Instance) and isinstance(each.cls, str) for each in options)
+        return bool(options) and is_of_library and self.guessed_role(value) == "scheduler"
 
     def is_of_a_part(self, saved: Saved) -> bool:
         """Whether all states in a checkpoint are those of parts of what an optimizer trains.

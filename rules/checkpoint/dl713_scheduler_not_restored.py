@@ -30,11 +30,13 @@ at 1 again.
 
 ## Not reported
 `ExponentialLR` and `StepLR` with a step of one epoch, which multiply the rate that comes back with the optimizer, and
-those that multiply the rate which the optimizer is made with, where that is read from the checkpoint;
-schedulers that are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or
-that are built for what is left; `ReduceLROnPlateau`, which goes on from the optimizer's rate; rates that are also set
-by hand; weights that are loaded for a run of its own, as long as the first (`range(start, start + epochs)`); optimizers
-that take no step after they are loaded, and models that no step trains after that; loops that a framework runs.
+those that multiply the rate which the optimizer is made with, where that is read from the checkpoint; schedulers that
+are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or that are built for
+what is left; `ReduceLROnPlateau`, which goes on from the optimizer's rate; rates that are also set by hand; states that
+are looked up under another key than the program saves them under, if anything in the project writes that one, or the
+right one is tried as well; weights that are loaded for a run of its own, as long as the first (`range(start, start +
+epochs)`); optimizers that take no step after they are loaded, and models that no step trains after that; loops that a
+framework runs.
 
 ## Fix (unsafe)
 Restores the scheduler where the optimizer is restored, if its state is in the checkpoint already. Unsafe because the
@@ -58,6 +60,7 @@ from dllint.api import (
     Finding,
     Instance,
     Load,
+    OpaqueCall,
     OptimizerStep,
     Part,
     Program,
@@ -67,6 +70,7 @@ from dllint.api import (
     SchedulerCreated,
     SchedulerStep,
     StateRead,
+    StateRestored,
     Symbol,
     Value,
     insert_after,
@@ -79,7 +83,11 @@ _WITHOUT_A_PLACE = ("ReduceLROnPlateau", "ConstantLR")
 
 def restored_or_handed_on(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
     """its state is restored, it is itself read from the checkpoint, or code that is not seen gets hold of it"""
-    return ctx.is_restored(scheduler) or any("sched" in key.lower() for key in found.keys)
+    vain = _looked_up_in_vain(scheduler, found, ctx)
+    if not vain and ctx.is_restored(scheduler):
+        return True
+    keys = [key for key in found.keys - vain if "sched" in key.lower()]
+    return not all(ctx.is_left_out(key, found) for key in keys)
 
 
 def has_no_place(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
@@ -233,6 +241,30 @@ def _is_stepped_later(scheduler: Value, ctx: Context) -> bool:
 
 def _own_steps(scheduler: Value, ctx: Context) -> list[SchedulerStep]:
     return [event for event in ctx.all_of(SchedulerStep) if ctx.is_same(event.scheduler, scheduler)]
+
+
+def _looked_up_in_vain(scheduler: Instance, found: Continuation, ctx: Context) -> frozenset[str]:
+    """The keys by which alone the scheduler is restored, if each checkpoint has its state under another one.
+
+    Nothing in the project writes any of these; a test whether they are there keeps that quiet.
+    """
+    restored = [each for each in ctx.checkpoints.restored if ctx.is_same(each.event.target, scheduler)]
+    keys = frozenset(each.key for each in restored)
+    held = [
+        {part.key for part in saved.parts if ctx.checkpoints.kind(part.value) == "scheduler"} for saved in found.saved
+    ]
+    is_elsewhere = bool(held) and all(each and "" not in each and not each & keys for each in held)
+    named = [
+        each
+        for each in ctx.all_of(StateRestored)
+        if ctx.name_of(each.target) == ctx.name_of(scheduler) or ctx.reaches(each.target, scheduler)
+    ]
+    is_all = len({id(each.event) for each in restored} | set(map(id, named))) == len(restored)
+    if not keys or "" in keys or not is_elsewhere or not is_all or not all(saved.exact for saved in found.saved):
+        return frozenset()
+    if any(ctx.opaque_to(event, scheduler) for event in ctx.all_of(OpaqueCall)):
+        return frozenset()
+    return keys if not any(ctx.is_entry_written(key, everywhere=True) for key in keys) else frozenset()
 
 
 def _place(made: SchedulerCreated, found: Continuation, ctx: Context) -> Restored | None:

@@ -22,9 +22,9 @@ epochs.
         scheduler.step(accuracy)
 
 ## Not reported
-Metrics whose names say nothing, or too much (`dice_loss` falls, though a Dice score grows); differences and other
-things that are computed of a metric, such as `1 - accuracy`; modes that are not known; calls without a metric of what
-may be another scheduler.
+Metrics whose names say nothing, nor that of the function that alone returned them, or too much (`dice_loss` falls,
+though a Dice score grows); differences and other things that are computed of a metric, such as `1 - accuracy`; modes
+that are not known; calls without a metric of what may be another scheduler.
 
 ## Fix (unsafe)
 Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
@@ -38,7 +38,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Const, Context, Edits, Finding, Instance, Rule, SchedulerStep, Symbol, Value, set_argument
+from dllint.api import Const, Context, Edits, Finding, Instance, Rule, SchedulerStep, Site, Symbol, Value, set_argument
 
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 
@@ -84,6 +84,8 @@ class PlateauSchedulerMisuse(Rule):
         given = scheduler.arguments.get(1, "mode")
         mode = ctx.constant(given) if given is not None else "min"
         name = _name_of_metric(event)
+        if not ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name):
+            name = _function_of_metric(event, ctx)
         grows = ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name)
         falls = ctx.speaks_of("falling-metric", name)
         is_wrong = (mode == "min" and grows) or (mode == "max" and falls)
@@ -115,6 +117,21 @@ def _name_of_metric(event: SchedulerStep) -> str:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return node.slice.value
     return getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def _function_of_metric(event: SchedulerStep, ctx: Context) -> str:
+    """The name of the function that the variable was assigned a result of: ``accuracy`` in ``va = accuracy(model)``."""
+    call = event.site.node
+    node = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    bound = ctx.bound_to(node.id, event.site) if isinstance(node, ast.Name) else None
+    if node is None or not isinstance(bound, ast.Call):
+        return ""
+    assigned = next(iter(ctx.ancestors(Site(event.site.module, bound), ast.Assign)), None)
+    targets = assigned.targets if isinstance(assigned, ast.Assign) and assigned.value is bound else []
+    if [ast.unparse(each) for each in targets] != [ast.unparse(node)]:
+        return ""  # one of several results
+    function = bound.func
+    return getattr(function, "attr", getattr(function, "id", ""))
 
 
 def _may_turn(value: Value) -> bool:
