@@ -36,7 +36,8 @@ is saved.
 Lines that no script or function comes to; names that anything may bind: a star import of what is not in the project,
 `globals()`, `exec`, `setattr`, another file (`module.name = ...`), a text with the name; attributes of classes that
 derive from those of libraries other than torch, of objects that are wrapped, or that have `__getattr__`; files that
-another one of the same name may stand for; what is caught; notebooks, and files that stand alone, which may be pieces.
+another one of the same name may stand for; what is caught; notebooks, and files that stand alone, which may be pieces;
+texts from an editor or standard input, which may be unfinished.
 In a script that nobody imports and that the commands in the project's notes leave out, while they run others, it is a
 question.
 

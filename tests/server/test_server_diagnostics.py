@@ -63,7 +63,11 @@ def test_the_demo_shows_what_the_command_line_finds(client: str, tmp_path: Path)
     report = lint_files(files, resolve(ConfigLoader().load(root)), jobs=1, cache=False)
     expected = {
         file.name: sorted(
-            ((f.code, f.location.line) for f in report.findings if Path(f.location.path) == file),
+            (
+                (f.code, f.location.line)
+                for f in report.findings
+                if Path(f.location.path) == file and f.code != "DL856"  # names may be missing in unfinished texts
+            ),
             key=lambda p: (p[1], p[0]),
         )
         for file in files
