@@ -45,6 +45,7 @@ nothing were added: no finding.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.api import Context, Continuation, Finding, Instance, Loop, Program, Restored, Rule, StateRead, Symbol
@@ -61,6 +62,26 @@ def read_elsewhere(found: Continuation, ctx: Context) -> bool:
     return not any(key in found.keys for key in keys) and any(ctx.is_entry_read(key) for key in keys)
 
 
+def skips_epochs(found: Continuation, ctx: Context) -> bool:
+    """the loop passes over the epochs that were made before, by their number"""
+    loops = (loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:])
+    return any(_skips_by_number(loop.site.node) for loop in loops)
+
+
+def _skips_by_number(loop: ast.AST) -> bool:
+    """Whether a loop compares what it counts and goes on with the next turn: ``if epoch < start: continue``."""
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+        return False
+    counted = loop.target.id
+    return any(
+        isinstance(each, ast.If)
+        and isinstance(each.test, ast.Compare)
+        and isinstance(each.body[-1], ast.Continue)
+        and any(isinstance(node, ast.Name) and node.id == counted for node in ast.walk(each.test))
+        for each in loop.body
+    )
+
+
 class EpochRestarts(Rule):
     code = "DL711"
     name = "epoch-restarts"
@@ -70,7 +91,7 @@ class EpochRestarts(Rule):
     confirmable = True
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
-    excuses = (counted_on, read_elsewhere)
+    excuses = (counted_on, read_elsewhere, skips_epochs)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         found = (ctx.continuation or ctx.restart) if ctx.all_of(StateRead) else None
