@@ -35,7 +35,7 @@ restored runs past its end, and the rate has risen to .35 of the base rate in th
 ## Not reported
 Loops whose beginning, or whose count, comes from what was read; weights that are loaded without the optimizer, unless
 the epoch of a checkpoint of the program's own is looked up and not used; what is loaded to fine-tune, as a condition
-says; checkpoints without an epoch; loops that do not go over a plain range.
+says; checkpoints without an epoch; loops that do not go over a plain range, or that pass over epochs by their number.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper

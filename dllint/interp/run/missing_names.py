@@ -156,15 +156,25 @@ def is_not_in(machine: Machine, base: Value, name: str) -> bool:
 
 
 def _is_found_beside(machine: Machine, module: SourceModule) -> bool:
-    """Whether a file beside the script is what Python finds by its name: no library is called so, nor the
-    folder that they lie in, and the script is run itself, not imported by files of another folder, from which other
-    files would be found."""
+    """Whether a file beside the script is what Python finds by its name: no library is called so, nor the folder that
+    they lie in, and the script is run itself. What files of another folder import, directly or not, finds other files,
+    and a file of a package may be meant to be found from above."""
     project, main = machine.project, machine.main
     if _is_library(machine, module.file.stem) or module.file.stem == module.folder.name:
         return False
-    if any(project.notebooks_with(main.file.stem)):
+    if "__init__.py" in project.names_in(main.folder):
         return False
-    return all(each.folder == main.folder or main not in project.imported_by(each) for each in project.mentioning())
+    importers: dict[SourceModule, list[SourceModule]] = {}
+    for each in project.mentioning():
+        for imported in project.imported_by(each):
+            importers.setdefault(imported, []).append(each)
+    users = {main}
+    pending = [main]
+    for imported in pending:  # which grows meanwhile
+        found = [each for each in importers.get(imported, ()) if each not in users]
+        users.update(found)
+        pending += found
+    return all(each.folder == main.folder and not any(project.notebooks_with(each.file.stem)) for each in users)
 
 
 def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing | None:
