@@ -91,6 +91,7 @@ from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.bindings import is_placeholder
+from dllint.interp.source.effects import LostValue
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.filtered_lists import Filtered, filtered_beside
 from dllint.interp.source.library_names import Gone
@@ -207,6 +208,7 @@ __all__ = [
     "LoaderCreated",
     "Loop",
     "LossCall",
+    "LostValue",
     "Mean",
     "Mixture",
     "ModeChange",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from dllint.context.command_line import CommandLine
 from dllint.context.option_names import USUAL_NAMES, last_of, namespaces
 from dllint.context.running import Running
 from dllint.events import LibraryCall
-from dllint.interp.source.effects import Effects, definitions_around
+from dllint.interp.source.effects import Effects, LostValue, definitions_around
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.only_parsing import PARSING
@@ -32,18 +32,35 @@ class OptionEffects(CommandLine, Running):
             name: what the option is called in the namespace that the parser returns.
             where: the file in which the option is added.
         """
-        if not self.has_reader(name, where):
-            return False
+        return self.has_reader(name, where) and self._where_lost(name, where, self._may_get_to) is None
+
+    def where_option_is_lost(self, name: str, where: Module) -> Sequence[LostValue]:
+        """Where an option is lost that code reads: parameters that nothing uses, and attributes that nobody reads.
+
+        Args:
+            name: what the option is called in the namespace that the parser returns.
+            where: the file in which the option is added.
+
+        Returns:
+            Nothing where something may come of it, where it is only shown, and where a function that gets it is not
+            written yet.
+        """
+        lost = self._where_lost(name, where, lambda _: True) or ()
+        return lost if all(each.is_meant for each in lost) else ()
+
+    def _where_lost(self, name: str, where: Module, may_run: Callable[[Site], bool]) -> Sequence[LostValue] | None:
+        """Where an option is lost that some files read; ``None`` where something may come of it."""
         read = self._read_by_sharing(where)
         if read is None or any(name in each.taken for each in read.values()) or self._is_text_in(read, name):
-            return True
+            return None
         modules = list(read)
         reading = self._machine.project.reading_each
         if any(_takes_all(module) for module in reading(each for each in modules if _TAKES_ALL in each.words)):
-            return True
-        effects = Effects(modules, self._may_get_to)
+            return None
+        effects = Effects(modules, may_run)
         naming = reading(module for module in modules if name in module.words)
-        return any(effects.has_effect(module, node) for module in naming for node in self._reads(module, name))
+        is_used = any(effects.has_effect(module, node) for module in naming for node in self._reads(module, name))
+        return None if is_used else effects.lost
 
     def is_only_shown(self, site: Site) -> bool:
         """Whether nothing comes of the value of an expression but that it is printed or logged; in doubt, more does.

@@ -96,6 +96,14 @@ def is_meant_to_follow(taken: StateTaken, use: Event, ctx: Context) -> bool:
     return is_here and not any(ctx.position(taken) < ctx.position(step) < ctx.position(use) for step in ctx.steps())
 
 
+def is_saved_at_once(taken: StateTaken, use: Event, ctx: Context) -> bool:
+    """it is taken in the call that saves it, whichever of several states it is"""
+    if not isinstance(use, StateSaved) or ctx.is_within(taken.site, use.site):
+        return isinstance(use, StateSaved)
+    around = [each for each in use.frame.stack() if each.call is not None and ctx.is_within(taken.site, each.call)]
+    return any(all(frame not in step.frame.stack() for step in ctx.steps()) for frame in around)
+
+
 def is_newest(taken: StateTaken, use: Event, ctx: Context) -> bool:
     """states are collected in a list, and the newest of them is taken: those are the current weights"""
     parts = (each for each in ast.walk(use.site.node) if isinstance(each, ast.Subscript))
@@ -127,7 +135,7 @@ class AliasedBestStateDict(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)
 
-    excuses = (is_meant_to_follow, is_gathered, is_newest, is_first_value, is_of_the_only_epoch)
+    excuses = (is_meant_to_follow, is_saved_at_once, is_gathered, is_newest, is_first_value, is_of_the_only_epoch)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()

@@ -70,6 +70,12 @@ def restored_otherwise(place: Site, part: Part, found: Continuation, ctx: Contex
     return ctx.is_restored(value.inputs[0], while_training=not _is_average(part, ctx))
 
 
+def taken_as_a_whole(place: Site, part: Part, found: Continuation, ctx: Context) -> bool:
+    """the dict that it is an entry of is looked up, and none of its entries by name"""
+    whole = part.key.rpartition(".")[0]
+    return whole in found.keys and not any(key.startswith(f"{whole}.") for key in found.keys)
+
+
 class SavedButNotRestored(Rule):
     code = "DL722"
     name = "saved-but-not-restored"
@@ -78,7 +84,7 @@ class SavedButNotRestored(Rule):
     triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",), ("save", "save_checkpoint"))
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
-    excuses = (looked_up, restored_otherwise)
+    excuses = (looked_up, taken_as_a_whole, restored_otherwise)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         found = ctx.continuation if ctx.all_of(StateRead) else None

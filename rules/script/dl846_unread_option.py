@@ -1,7 +1,9 @@
-"""An option of the command line that nothing reads.
+"""An option of the command line that nothing reads, or of which nothing comes.
 
 The parser takes it, and whoever sets it believes that it counts: `--weight-decay 0.1` trains without any weight decay,
-two runs of a comparison are one and the same. It is left of an earlier version, or it is read under another name.
+two runs of a comparison are one and the same. It is left of an earlier version, or it is read under another name. Or it
+is read, and lost on its way: `Attention(hidden=args.hidden)` for a class that does not use its parameter `hidden`, or
+keeps it in an attribute that no code reads.
 
 Measured on torch 2.13 (a perceptron, 500 steps of AdamW): with a `--weight-decay` that nothing reads, the last losses
 of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is read, they are .000317 and .001454.
@@ -30,7 +32,10 @@ only where they are run themselves; all options where they are handed to code th
 one choice, that say of themselves that they do nothing or (a switch) what happens by default, those of a notebook that
 asks its parser about an empty list, or that the user does not have to know of (positional ones, hidden ones); `-f`
 without any help, which takes the file that the kernel of a notebook is started with; files that only parse, or show
-what they were told. What may be left of another script is a question: options of training where nothing is trained
+what they were told. Options that are read count as used where anything may come of them: where they get to code that is
+not seen, to one of several functions of a name that uses them, or to an attribute of which somebody reads one of its
+name; where they are only shown; and where a function that gets them is not written yet, or says that it ignores them.
+What may be left of another script is a question: options of training where nothing is trained
 (`--lr`, `--patience`), of data, batches, a device or a seed where there is nothing of the kind, those of a script that
 trains in one without any framework, and labels of a run that are written down with all options (`--exp_name`,
 `--message`).
@@ -53,12 +58,13 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from dllint.api import Context, External, Finding, Instance, Items, LibraryCall, Rule, receiver_of
+from dllint.api import Context, External, Finding, Instance, Items, LibraryCall, LostValue, Rule, receiver_of
 
 _ACTIONS = ("store", "store_true", "store_false", "append", "store_const")
 _PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 _NEGATING = ("no_", "not_", "non_", "without_", "un", "non", "no", "in", "dis")  # longer ones first
 _NEAR = 8  # lines
+_MOST_PLACES = 3  # that a trace tells
 _OF_CONFIGARGPARSE = frozenset(("is_config_file", "is_config_file_arg", "is_write_out_config_file_arg"))
 _OF_NO_USE = (
     "suppress", "unused", "not used", "deprecated", "ignored", "no longer", "legacy", "todo", "compatib", "placeholder",
@@ -191,7 +197,9 @@ class UnreadOption(Rule):
         if not isinstance(parser, Instance) or parser.site is None or not flag:
             return
         name = ctx.option_name(event)
-        if not name or ctx.is_option_read(name, event.site.module):
+        is_read = bool(name) and ctx.is_option_read(name, event.site.module)
+        lost = ctx.where_option_is_lost(name, event.site.module) if is_read else ()
+        if not name or (is_read and not lost):
             return
         is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
         if not is_asked or ctx.excused(self, event, name):
@@ -199,13 +207,22 @@ class UnreadOption(Rule):
         yield ctx.finding(
             self,
             event,
-            f"nothing reads `{flag}`",
+            f"`{flag}` has no effect: {_told_of(lost[0])}" if lost else f"nothing reads `{flag}`",
             on=event.arguments.positional[1:],
             assuming=ctx.assumed_meant(event, name),
             effect="whoever sets it trains as if it were not set",
-            help=f"read `{name}` where it is meant to count, or remove the option",
-            trace=[(parser.site, "the parser is built here"), (event.site, f"and takes `{flag}`")],
+            help=f"{'use' if lost else 'read'} `{name}` where it is meant to count, or remove the option",
+            trace=[
+                (parser.site, "the parser is built here"),
+                (event.site, f"and takes `{flag}`"),
+                *((place.site, _told_of(place)) for place in lost[:_MOST_PLACES]),
+            ],
         )
+
+
+def _told_of(place: LostValue) -> str:
+    """What is said of where a value is lost."""
+    return f"`{place.owner}` does not use `{place.name}`" if place.is_given else f"nothing reads `{place.name}`"
 
 
 def _is_off_unless_given(event: LibraryCall, name: str, ctx: Context) -> bool:

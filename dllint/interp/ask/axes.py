@@ -270,7 +270,10 @@ class Axes:
     def _of_convolution(self, result: Symbol, layer: Instance, fact: Layer, given: Shape) -> Shape | None:
         """(batch, channel, ...), the image or signal of a size that nobody computes here."""
         first = given.first(2)
-        if first is None or given.rank == fact.spatial + 1:
+        is_bare_signal = (
+            fact.spatial == 1 and not fact.argument and given.rank is None
+        )  # pooled over features, it may be
+        if first is None or given.rank == fact.spatial + 1 or is_bare_signal:
             return None
         channels = self._argument(layer, fact) if fact.argument else first[1]
         told = self._pooled_to(layer) if ".Adaptive" in layer.library_name else []

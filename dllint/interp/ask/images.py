@@ -28,6 +28,7 @@ _LOADER = "torch.utils.data.DataLoader"
 _MAX_DEPTH = 30
 _MAX_VALUES = 400
 _MAX_OPTIONS = 8
+_MOST_IN_A_BYTE = 256  # by which people divide as well
 _PLAIN_ARGUMENTS = frozenset(("root", "train", "split", "transform", "target_transform", "download"))
 _FLIPPED = re.compile(r"\((?::, :|\.\.\.), (?:::-1|[\[(]2, 1, 0[\])])\)")
 _CROPPED = re.compile(r"[(:,\s\w+\-*/]*:[(:,\s\w+\-*/]*\)?")
@@ -210,6 +211,8 @@ def _changed(image: Image, value: Symbol) -> Image | None:
         by = value.inputs[1]
         is_plain = len(value.inputs) == 2 and not (value.arguments is not None and value.arguments.keywords)  # no `out`
         if not is_plain or not isinstance(by, Const) or not isinstance(by.value, int | float) or not by.value:
+            return replace(image, largest=None, is_integer=False)
+        if name in _DIVIDES and by.value > _MOST_IN_A_BYTE:  # of 16 bits: a depth, or a medical image
             return replace(image, largest=None, is_integer=False)
         return image.divided(by.value if name in _DIVIDES else 1 / by.value, value)
     if name in ("-", "+"):

@@ -6,12 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from dllint.choices import alternatives, give_hint
-from dllint.events import AttributeAssigned, ParametersUpdated, UnpackingRefused, ZeroGrad
+from dllint.events import AttributeAssigned, ModeChange, ParametersUpdated, UnpackingRefused, ZeroGrad
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.builtin_calls import MAPPED
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
+from dllint.interp.run.roles import role_of
 from dllint.interp.run.samples import parts_of_call, parts_of_sample
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
@@ -61,6 +62,9 @@ def _assign_attribute(machine: Machine, base: Value, target: ast.Attribute, valu
     site = Site(scope.module, target)
     if target.attr == "grad" and isinstance(value, Const) and value.value is None:
         machine.emit(ZeroGrad(site, base, True))
+    elif target.attr == "training" and role_of(machine, base) == "module":  # as a `train` of a module's own does
+        mode = value.value if isinstance(value, Const) else None
+        machine.emit(ModeChange(site, base, mode if isinstance(mode, bool) else None))
     elif target.attr == "data" and graph.mentions_attribute(value, "grad"):
         machine.emit(ParametersUpdated(site, base))
     machine.emit(AttributeAssigned(site, base, target.attr, value))

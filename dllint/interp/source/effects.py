@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from dllint.interp.source.bindings import Definition
+from dllint.interp.source.bindings import Definition, is_placeholder
+from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -30,7 +31,8 @@ _OF_SETTINGS = re.compile(r"(?i)conf|arg|opt|param|cfg|settings")
 _PARTS = (
     ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Dict,
 )  # fmt: skip
-_PLAIN_BASES = frozenset(("object", "nn.Module", "Module", "torch.nn.Module"))
+_PLAIN_BASES = frozenset(("object", "Module", "Dataset"))
+_IGNORING = re.compile(r"(?i)ignored|unused|not used|deprecated|compatib|no effect|legacy")
 _OF_ALL_VARIABLES = frozenset(("locals", "globals", "exec", "eval"))
 _OF_ALL_FIELDS = frozenset(("vars", "asdict", "__dict__", "astuple"))
 _OF_ALL_ATTRIBUTES = frozenset(("__dict__", "setattr", "getattr"))
@@ -44,8 +46,26 @@ class _Read(NamedTuple):
     is_text: bool = False
 
 
+class LostValue(NamedTuple):
+    """Where a value is lost: in a variable or an attribute that nobody reads, or, if it ``is_given``, in a parameter
+    that the function or class ``owner`` does not use.
+
+    It is not ``is_meant`` to be used where the function is not written yet, or says that it ignores the parameter, and
+    where a method of the name belongs to an object of which nobody knows what it is.
+    """
+
+    site: Site
+    name: str
+    owner: str
+    is_given: bool = False
+    is_meant: bool = True
+
+
 class Effects:
-    """Follows values through the statements of some files; in doubt, something comes of them."""
+    """Follows values through the statements of some files; in doubt, something comes of them.
+
+    ``lost`` tells where those are lost that were followed, in the order in which this was found.
+    """
 
     def __init__(self, modules: Sequence[SourceModule], may_run: Callable[[Site], bool]) -> None:
         """Take the files in which values are followed.
@@ -57,6 +77,7 @@ class Effects:
         self._modules = modules
         self._may_run = may_run
         self._seen: set[tuple[object, ...]] = set()
+        self.lost: list[LostValue] = []
 
     def has_effect(self, module: SourceModule, node: ast.AST) -> bool:
         """Whether something comes of a value that is read at a node of a file."""
@@ -122,7 +143,12 @@ class Effects:
             reads = found and [each for each in found if is_of_settings or not _is_of_settings(each[1])]
         else:
             return True
-        return reads is None or any(self._follow(_Read(module, node, read.is_text), hops + 1) for module, node in reads)
+        if reads is None:
+            return True
+        if not reads and not isinstance(target, ast.Subscript):
+            place = Site(read.module, target)
+            self.lost.append(LostValue(place, ast.unparse(target), _owner_of(place)))
+        return any(self._follow(_Read(module, node, read.is_text), hops + 1) for module, node in reads)
 
     def _reads_of_variable(self, read: _Read, target: ast.Name) -> list[tuple[SourceModule, ast.AST]] | None:
         """Where a variable is read; ``None`` where that cannot be told."""
@@ -153,7 +179,7 @@ class Effects:
 
     def _given(self, read: _Read, call: ast.Call, hops: int) -> bool:
         """Whether what is called, wherever something of its name is defined, does something with what it is given."""
-        name = _last(call.func)
+        name = _name_where_defined(read.module, call.func)
         functions = list(self._defined(name))
         if not functions and isinstance(read.node, ast.keyword) and self._is_field(name, read.node.arg or ""):
             fields = self._reads_of_field(read.node.arg or "")
@@ -164,7 +190,13 @@ class Effects:
             parameter = _parameter(function, call, read.node)
             if not parameter:
                 return True
-            reads = (node for node in nodes_of(function).names.get(parameter, ()) if _is_read(node))
+            names = nodes_of(function).names
+            if not _OF_ALL_VARIABLES.isdisjoint(names):
+                return True
+            reads = [node for node in names.get(parameter, ()) if _is_read(node)]
+            if not reads:
+                is_meant = _is_meant(function, parameter) and _is_owned(read.module, call.func)
+                self.lost.append(LostValue(Site(module, function), parameter, name, is_given=True, is_meant=is_meant))
             if any(self._follow(_Read(module, node, read.is_text), hops + 1) for node in reads):
                 return True
         return False
@@ -251,6 +283,27 @@ def _parameter(function: ast.FunctionDef, call: ast.Call, given: ast.AST) -> str
     return names[place] if place < len(names) else ""
 
 
+def _name_where_defined(module: SourceModule, called: ast.expr) -> str:
+    """The name of what is called, as it is called where it is defined: `Net` for what is imported as `Network`."""
+    imported = imported_names(module.tree).get(called.id, "") if isinstance(called, ast.Name) else ""
+    return imported.rpartition(".")[2] or _last(called)
+
+
+def _is_meant(function: ast.FunctionDef, parameter: str) -> bool:
+    """Whether a function is written, and does not say of a parameter that it ignores it."""
+    lines = (ast.get_docstring(function) or "").split("\n")
+    is_ignored = any(re.search(rf"\b{parameter}\b", line) and _IGNORING.search(line) for line in lines)
+    return not is_ignored and not all(map(is_placeholder, function.body))
+
+
+def _is_owned(module: SourceModule, called: ast.expr) -> bool:
+    """Whether what is called is a name, a method of `self`, or what a module has, and no method of another object."""
+    if not isinstance(called, ast.Attribute):
+        return isinstance(called, ast.Name)
+    owner = ast.unparse(called.value)
+    return owner == "self" or owner in imported_names(module.tree)
+
+
 def _only_shows(statement: ast.stmt) -> bool:
     """Whether a statement prints something that is there already, or does nothing."""
     if isinstance(statement, ast.Pass):
@@ -268,7 +321,7 @@ def _is_of_plain_object(target: Site) -> bool:
         and isinstance(node, ast.Attribute)
         and ast.unparse(node.value) == "self"
         and node.attr != "training"
-        and {ast.unparse(base) for base in owner.bases} <= _PLAIN_BASES
+        and {_last(base) for base in owner.bases} <= _PLAIN_BASES
     )
 
 

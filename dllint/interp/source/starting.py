@@ -179,6 +179,7 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
             or (len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases))
             or (start.is_run and _is_in_another_folder(project, importer, parts))
             or _is_renamed(project, parts)
+            or _is_one_of_several(project, importer, parts)
         )
     if not is_around or any(is_there(project, base, parts) for base in bases):
         return False
@@ -192,6 +193,14 @@ def _is_in_another_folder(project: Project, importer: SourceModule, parts: list[
     size, wanted = len(parts), _wanted_of(importer, ".".join(parts))
     found = [file for file in project.files if list(file.with_suffix("").parts[-size:]) == parts]
     return any(_defines(project, file, wanted) for file in found if file != importer.file)
+
+
+def _is_one_of_several(project: Project, importer: SourceModule, parts: list[str]) -> bool:
+    """Whether a file beside begins with the same word, and the name is none that libraries have: `Trainer_small`."""
+    first, _, rest = parts[0].partition("_")
+    if len(parts) > 1 or not rest or parts[0].islower() or parts[0] in LIBRARIES:
+        return False
+    return any(name.startswith(first) and name.endswith(".py") for name in project.names_in(importer.folder))
 
 
 def _is_renamed(project: Project, parts: list[str]) -> bool:
