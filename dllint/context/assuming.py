@@ -20,6 +20,8 @@ from dllint.forms import described
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.guards import consistent
+from dllint.interp.source.given_arguments import is_always_given
+from dllint.interp.source.positions import ancestors
 from dllint.interp.source.topics import speaks_of
 from dllint.sites import Guard, Guards, Site
 from dllint.structure import Loop
@@ -223,9 +225,31 @@ class Assuming(Decisions, Uses):
             for each in graph.objects(self._machine, event.target)
         )
 
+    def _of_setting(self, setting: Setting) -> Assumption:
+        """That a setting is what it is by default; where all calls say otherwise, that is a question."""
+        default = getattr(setting.default, "value", None)
+        if default is None or isinstance(setting.default, Symbol):
+            return Assumption("no-default", f"`{setting.name}`, which has no default, is set so")
+        if self._is_always_given(setting):
+            return Assumption("effect", f"`{setting.name}` is {default!r}, as by default, which no call leaves it at")
+        return Assumption("default", f"`{setting.name}` is {default!r}, as by default")
+
+    def _is_always_given(self, setting: Setting) -> bool:
+        """Whether a setting is a parameter that each call of its function gives something else."""
+        site = setting.site
+        function = (
+            next((each for each in ancestors(site) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)), None)
+            if site
+            else None
+        )
+        module = self._machine.project.module(site.module.source.path) if site else None
+        if function is None or module is None:
+            return False
+        return is_always_given(self._machine.project, module, function, setting.name)
+
     def _behind_value(self, value: Value) -> Iterator[Assumption]:
         if isinstance(value, Setting):
-            yield _of_setting(value)
+            yield self._of_setting(value)
         elif isinstance(value, Choice):
             for guards, _ in value.options:
                 yield from _behind_guards(guards)
@@ -325,13 +349,6 @@ def _made_from(value: Value) -> Iterator[Value]:
             yield current
             if not (isinstance(current, Symbol) and current.name in ("state_dict", "counter")):
                 pending.extend(graph.inputs_of(current))
-
-
-def _of_setting(setting: Setting) -> Assumption:
-    default = getattr(setting.default, "value", None)
-    if default is None or isinstance(setting.default, Symbol):
-        return Assumption("no-default", f"`{setting.name}`, which has no default, is set so")
-    return Assumption("default", f"`{setting.name}` is {default!r}, as by default")
 
 
 def _behind_guards(guards: Iterable[Guard]) -> Iterator[Assumption]:

@@ -32,14 +32,15 @@ padding token of its own, 16 of 16 stop, after 5 tokens. The training loss is .0
 ## Not reported
 Collators that pad by length (`DataCollatorForSeq2Seq`, those of TRL); masked language models; a padding token that is
 set to something else later. Where no code puts an EOS token at the end of the texts, there is none to be masked: that
-is a question. So it is where they end with the mark of a turn (`<|im_end|>`, `<|eot_id|>`), which need not be the
-EOS token of the tokenizer, and where only `add_eos_token=True` asks for it: the tokenizers of llama, mistral and gemma
-do as they are told, others (GPT-2, phi) take no notice.
+is a question. So it is where they end with the mark of a turn (`<|im_end|>`, `<|eot_id|>`), which need not be the EOS
+token of the tokenizer, where the padding is set only if the tokenizer has none, and its name does not tell (Qwen and
+gemma have one), and where only `add_eos_token=True` asks for it: the tokenizers of llama, mistral and gemma do as they
+are told, others (GPT-2, phi) take no notice.
 
 ## On real code
 75 public repositories that load models of transformers: no finding, and one question, of texts whose ends are not
 seen. In batches of unread repositories 6 findings, 4 of them true and 2 false: texts that ended with `<|im_end|>`, and
-a tokenizer for which that is not EOS.
+a tokenizer for which that is not EOS. One more was false: the model is Qwen, whose padding token is another one.
 """
 
 from __future__ import annotations
@@ -53,10 +54,12 @@ from dllint.api import (
     AttributeAssigned,
     Context,
     Finding,
+    Instance,
     LibraryCall,
     OpaqueCall,
     Rule,
     Site,
+    Symbol,
     Value,
     attribute_of,
 )
@@ -67,6 +70,7 @@ _EOS = ("eos_token", "eos_token_id")
 _ENDS_OF_TURNS = ("<|im_end|>", "<|eot_id|>")  # which a tokenizer may have beside its EOS
 _ENDS = ("</s>", "<|endoftext|>", "<eos>", *_ENDS_OF_TURNS)
 _OBEYING = re.compile(r"(?i)llama|mistral|mixtral|gemma|vicuna|zephyr")
+_UNPADDED = re.compile(r"(?i)gpt|llama|mistral|mixtral|pythia|phi-[12]|vicuna|zephyr|stablelm|tiny-?random|smollm")
 _UNKNOWN = "the texts end with the EOS token, as those of a model that is to stop do"
 
 
@@ -117,7 +121,7 @@ class PadTokenIsEos(Rule):
             event,
             "this collator masks every EOS token, which is also the padding",
             on=[masked, padded],
-            assuming=_assumed_end(end, ctx),
+            assuming=(*_assumed_end(end, ctx), *_assumed_padding(padded, ctx)),
             effect="the model never learns to stop",
             help="add a padding token of its own, and call `resize_token_embeddings`",
             trace=[(padded.site, "padding is EOS"), *shown, (event.site, "labels that are padding become -100")],
@@ -133,6 +137,17 @@ def _assumed_end(end: Site | None, ctx: Context) -> tuple[Assumption, ...]:
     if isinstance(end.node, ast.keyword) and not _is_obeyed(end, ctx):
         return (Assumption("effect", "the tokenizer puts an EOS token at the end of each text, as it is asked to"),)
     return ()
+
+
+def _assumed_padding(padded: AttributeAssigned, ctx: Context) -> tuple[Assumption, ...]:
+    """That the tokenizer has no padding token of its own, where one is set only then, and its name does not tell."""
+    tests = (each.test for each in ctx.ancestors(padded.site, ast.If))
+    if not any(word in ast.unparse(test) for test in tests for word in _PADDING):
+        return ()
+    made = padded.target.arguments if isinstance(padded.target, Instance | Symbol) else None
+    given = made.get(0, "pretrained_model_name_or_path") if made is not None else None
+    name = str(ctx.constant(given)) if given is not None else ""
+    return () if _UNPADDED.search(name) else (Assumption("effect", "the tokenizer has no padding token of its own"),)
 
 
 def _is_obeyed(asked: Site, ctx: Context) -> bool:

@@ -25,30 +25,30 @@ of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is
 ## Not reported
 Options that any file of the script, or of the project where files share a parser, has as an attribute of something or
 as a text, but for files that do not share it and add an option of that name themselves, and what imported files read
-only where they are run themselves; all options where they are handed to code that is not seen
-(`f(**vars(args))`, `deepspeed.initialize(args)`) or are read by names that are computed; options that launchers pass
-(`--local_rank`), that the parser itself reads (files of settings), the opposites of switches that are off
-(`--unweighted` beside `--weighted`), switches that are on anyway (`store_true` with `default=True`), options that have
-one choice, that say of themselves that they do nothing or (a switch) what happens by default, those of a notebook that
-asks its parser about an empty list, or that the user does not have to know of (positional ones, hidden ones); `-f`
-without any help, which takes the file that the kernel of a notebook is started with; files that only parse, or show
-what they were told. Options that are read count as used where anything may come of them: where they get to code that is
-not seen, to one of several functions of a name that uses them, or to an attribute of which somebody reads one of its
-name; where they are only shown; and where a function that gets them is not written yet, or says that it ignores them.
-What may be left of another script is a question: options of training where nothing is trained
-(`--lr`, `--patience`), of data, batches, a device or a seed where there is nothing of the kind, those of a script that
-trains in one without any framework, and labels of a run that are written down with all options (`--exp_name`,
-`--message`).
+only where they are run themselves; all options where they are handed to code that is not seen (`f(**vars(args))`,
+`deepspeed.initialize(args)`) or are read by names that are computed; options that launchers pass (`--local_rank`),
+that the parser itself reads (files of settings), the opposites of switches that are off (`--unweighted` beside
+`--weighted`), switches that are on anyway (`store_true` with `default=True`), options that have one choice, that say
+of themselves that they do nothing or (a switch) what happens by default, those of a notebook that asks its parser
+about an empty list, or that the user does not have to know of (positional ones, hidden ones); `-f` without any help,
+which takes the file that the kernel of a notebook is started with; files that only parse, or show what they were told.
+Options that are read count as used where anything may come of them: where they get to code that is not seen, to one of
+several functions of a name that uses them, or to an attribute of which somebody reads one of its name; where they are
+only shown; and where a function that gets them is not written yet, or says that it ignores them. What may be left of
+another script is a question: options of training where nothing is trained (`--lr`, `--patience`), of data, batches, a
+device or a seed where there is nothing of the kind, those of a script that trains in one without any framework, and
+labels of a run that are written down with all options (`--exp_name`, `--message`).
 
 ## On real code
-276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`). 2
-were false: options of a script that others import, and that are read by what those import. They are silent now. In 160
-others 27 findings: 26 true, and 1 false, of options that other files import as they were parsed, silent now. In 276
-more 61: 50 true, 8 doubtful and 3 false, of a file that loses statements, of one that is imported under another name of
-its package, and of a group of which one is required; these three are silent now. In 189 more 85: 71 true and 14
-doubtful; of these, 6 are silent now or questions (leftovers of a script that trains, a switch that is on anyway), the
-others are of scripts that fail before it matters. In 322 more 88: 74 true and 14 doubtful, most of them in such
-scripts.
+276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`).
+2 were false: options of a script that others import, and that are read by what those import. They are silent now. In
+160 others 27 findings: 26 true, and 1 false, of options that other files import as they were parsed, silent now. In
+276 more 61: 50 true, 8 doubtful and 3 false, of a file that loses statements, of one that is imported under another
+name of its package, and of a group of which one is required; these three are silent now. In 189 more 85: 71 true and
+14 doubtful; of these, 6 are silent now or questions (leftovers of a script that trains, a switch that is on anyway),
+the others are of scripts that fail before it matters. In 322 more 88: 74 true and 14 doubtful, most of them in such
+scripts. Of options that are read and lost there are 29 findings in 644 repositories: 27 true, 1 false (a variable that
+a query of pandas takes up by its name) and 1 doubtful (given in a call that Python refuses); both are silent now.
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ finding, the same repositories show 53 of the true findings, 14 of the doubtful 
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator
 
@@ -64,12 +65,24 @@ _ERRORS = {
     "module": "AttributeError", "object": "AttributeError",
 }  # fmt: skip
 
+_ASKING = ("isinstance", "hasattr", "type", "issubclass")
+
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def is_expected(event: NameMissing, ctx: Context) -> bool:
     """that the name is missing is caught"""
     return ctx.is_caught(event.site, _ERRORS[event.absence]) or ctx.is_caught(event.site, "NameError")
+
+
+def is_told_apart(event: NameMissing, ctx: Context) -> bool:
+    """a condition around asks what the object is, or has: `if isinstance(agent, Learner): agent.step()`"""
+    owner = event.site.node.value if isinstance(event.site.node, ast.Attribute) else None
+    around = (*ctx.ancestors(event.site, ast.If), *ctx.ancestors(event.site, ast.IfExp))
+    tests = [each.test for each in around if isinstance(each, ast.If | ast.IfExp)]
+    calls = (each for test in tests for each in ast.walk(test) if isinstance(each, ast.Call) and each.args)
+    asked = (each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in _ASKING)
+    return any(ast.dump(each) == ast.dump(owner) for each in asked if owner is not None)
 
 
 class MissingName(Rule):
@@ -80,7 +93,7 @@ class MissingName(Rule):
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
     of_files = True
     references = ("https://docs.python.org/3/library/exceptions.html#NameError",)
-    excuses = (is_expected,)
+    excuses = (is_expected, is_told_apart)
 
     def on_name_missing(self, event: NameMissing, ctx: Context) -> Iterator[Finding]:
         if ctx.excused(self, event):

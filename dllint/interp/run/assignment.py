@@ -10,9 +10,9 @@ from dllint.events import AttributeAssigned, ModeChange, ParametersUpdated, Unpa
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.builtin_calls import MAPPED
+from dllint.interp.run.classes import role_of
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
-from dllint.interp.run.roles import role_of
 from dllint.interp.run.samples import parts_of_call, parts_of_sample
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site

@@ -161,6 +161,8 @@ class Effects:
         around = scope if scope is not None else read.module.tree
         if any(target.id in each.names for each in nodes_of(around).of(ast.Global, ast.Nonlocal)):
             return None
+        if any(_names_variable(text, target.id) for text in nodes_of(around).of(ast.Constant)):
+            return None
         return [(read.module, node) for node in nodes_of(around).names.get(target.id, ()) if _is_read(node)]
 
     def _reads_of_attribute(self, name: str) -> list[tuple[SourceModule, ast.AST]] | None:
@@ -188,7 +190,7 @@ class Effects:
             return True
         for module, function in functions:
             parameter = _parameter(function, call, read.node)
-            if not parameter:
+            if not parameter or not _binds(function, call):
                 return True
             names = nodes_of(function).names
             if not _OF_ALL_VARIABLES.isdisjoint(names):
@@ -238,6 +240,11 @@ def _has_field(cls: ast.ClassDef, name: str) -> bool:
     methods = {each.name for each in cls.body if isinstance(each, ast.FunctionDef)}
     is_data = any("dataclass" in ast.unparse(each) for each in cls.decorator_list)
     return is_field and is_data and not cls.bases and not any(each.startswith("__") for each in methods)
+
+
+def _names_variable(text: ast.Constant, name: str) -> bool:
+    """Whether a text is a query of pandas that takes up a variable: `frame.query("score >= @threshold")`."""
+    return isinstance(text.value, str) and f"@{name}" in text.value
 
 
 def _is_passed_on(inner: ast.AST, outer: ast.AST) -> bool:
@@ -302,6 +309,16 @@ def _is_owned(module: SourceModule, called: ast.expr) -> bool:
         return isinstance(called, ast.Name)
     owner = ast.unparse(called.value)
     return owner == "self" or owner in imported_names(module.tree)
+
+
+def _binds(function: ast.FunctionDef, call: ast.Call) -> bool:
+    """Whether a call may give a function all that it needs; where it does not, Python refuses the call."""
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return True
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    needed = names[: len(names) - len(function.args.defaults)]
+    given = len(call.args) + (names[:1] == ["self"])
+    return set(needed[given:]) <= {each.arg for each in call.keywords}
 
 
 def _only_shows(statement: ast.stmt) -> bool:

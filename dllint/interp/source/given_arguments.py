@@ -52,6 +52,25 @@ def values_given(
     return _Search(project).given(module, function, name, 0, reader) or ()
 
 
+def is_always_given(project: Project, module: SourceModule, function: ast.AST, name: str) -> bool:
+    """Whether all calls of a function, or of a class whose constructor it is, give one of its parameters, and not what
+    it has by default: there are some, and nothing else is done with it.
+
+    Args:
+        project: where the calls are.
+        module: the file at whose top the function or class stands.
+        function: the function.
+        name: the parameter.
+    """
+    called = _called_as(module, function) if isinstance(function, _FUNCTION) else None
+    if called is None or not isinstance(function, _FUNCTION):
+        return False
+    default, place = default_of(function.args, name), _place_of(function, name, is_method=called[1])
+    calls = _Search(project).calls_of(module, called[0]) or []
+    given = [_argument_of(call, name, place) for _, call in calls]
+    return bool(given) and all(each is not None and not _is_same(each, default) for each in given)
+
+
 class _Search:
     """The search for what reaches one parameter: literals, constants of files, and parameters of the callers."""
 
@@ -69,14 +88,11 @@ class _Search:
             return None
         named, is_method = called
         default = default_of(function.args, name)
-        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        place = names.index(name) - is_method if name in names else None
+        place = _place_of(function, name, is_method=is_method)
         found: list[Any] = []
-        for user, call in self._calls_of(module, named) or ():
+        for user, call in self.calls_of(module, named) or ():
+            given = _argument_of(call, name, place)
             is_open = any(isinstance(each, ast.Starred) for each in call.args)
-            given = next((each.value for each in call.keywords if each.arg == name), None)
-            if given is None and place is not None and place < len(call.args):
-                given = call.args[place]
             if is_open or (given is None and any(each.arg is None for each in call.keywords)):
                 return None  # what is expanded may give it
             value = _Expression(user, given) if given is not None else None
@@ -88,7 +104,7 @@ class _Search:
             found.extend(values)
         return found or None
 
-    def _calls_of(self, module: SourceModule, name: str) -> list[tuple[SourceModule, ast.Call]] | None:
+    def calls_of(self, module: SourceModule, name: str) -> list[tuple[SourceModule, ast.Call]] | None:
         """The calls of what a file defines under a name; ``None`` if it is used in other ways."""
         word = re.compile(rf"\b{re.escape(name)}\b")
         users = (*self._project.mentioning(word), *self._project.notebooks_with(name))
@@ -135,6 +151,24 @@ class _Search:
             return self._project.find(importer, alias.name, 0)
         dotted = f"{statement.module}.{alias.name}" if statement.module else alias.name
         return self._project.find(importer, dotted, statement.level)
+
+
+def _place_of(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, *, is_method: bool) -> int | None:
+    """At which place calls give a parameter by position; ``None`` where they cannot."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    return names.index(name) - is_method if name in names else None
+
+
+def _argument_of(call: ast.Call, name: str, place: int | None) -> ast.expr | None:
+    """What a call gives a parameter, by name or by its place, as far as it is written out."""
+    given = next((each.value for each in call.keywords if each.arg == name), None)
+    if given is None and place is not None and place < len(call.args):
+        return call.args[place]
+    return given
+
+
+def _is_same(given: ast.expr, default: ast.expr | None) -> bool:
+    return default is not None and ast.dump(given) == ast.dump(default)
 
 
 def _called_as(module: SourceModule, function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, bool] | None:
