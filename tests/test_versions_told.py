@@ -102,6 +102,19 @@ def test_what_a_script_asserts_tells_what_it_runs_with(tmp_path: Path) -> None:
         assert bool(found(tmp_path, "DL842", train_py=script)) is is_found
 
 
+def test_what_a_script_has_installed_tells_what_it_runs_with(tmp_path: Path) -> None:
+    installed = (
+        ('image.pip_install("tqdm", "datasets[audio]>=1.4,<2.0")', False),
+        ('image.pip_install("tqdm", "datasets")', True),
+        ('image.pip_install("datasets>=1.4")', True),
+        ('image.apt_install("datasets==1.5.0")', True),
+        ("image.pip_install(*packages)", True),
+    )
+    for call, is_found in installed:
+        script = f"import modal\nimage = modal.Image.debian_slim()\nimage = {call}\n{LOADS}"
+        assert bool(found(tmp_path, "DL842", train_py=script)) is is_found
+
+
 def test_the_text_at_the_top_of_a_script_tells_what_it_runs_with(tmp_path: Path) -> None:
     texts = (("pip install datasets==1.5.0", False), ("Needs no datasets 1.5.", True), ("Computes a score.", True))
     for told, is_found in texts:

@@ -34,6 +34,8 @@ _MANY = 20  # files
 _TELLING = re.compile(r"^README|req.*\.txt$|\.(?:md|MD)$|(?:env|conda).*\.ya?ml$")
 _TOLD_BY_ALL = frozenset(("README.md", "requirements.txt"))  # asked for in any case, as they may be added
 _LONGEST = 200_000  # characters; what is longer is no note
+_INSTALLING = ("pip_install", "uv_pip_install")
+_REQUIRED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*(?P<version>[=<>~!].*)")
 
 
 class Releases(Sources):
@@ -227,7 +229,8 @@ class Releases(Sources):
         if notebook is not None:
             return {**self.limits, **limits_by(told_by_notebook(notebook.raw))}
         tree = self.program.module.tree
-        return {**self.limits, **limits_by((*installed_by(ast.get_docstring(tree) or ""), *_asserted_in(tree)))}
+        told = (*installed_by(ast.get_docstring(tree) or ""), *_asserted_in(tree), *_installed_in(tree))
+        return {**self.limits, **limits_by(told)}
 
     @cached_property
     def _limits_around(self) -> Mapping[str, str]:
@@ -325,6 +328,15 @@ class Releases(Sources):
     def _is_started(self, module: SourceModule) -> bool:
         """Whether a file may be run by itself, or by a notebook."""
         return module.is_script or has_main_guard(module) or any(self._machine.project.notebooks_with(module.file.stem))
+
+
+def _installed_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The versions that a file installs where it has itself run, as Modal does: ``image.pip_install("torch>=2.4,<3")``."""
+    for call in nodes_of(tree).of(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _INSTALLING:
+            texts = (each.value for each in call.args if isinstance(each, ast.Constant))
+            found = (_REQUIRED.fullmatch(text) for text in texts if isinstance(text, str))
+            yield from ((each["name"], each["version"]) for each in found if each is not None)
 
 
 def _asserted_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
