@@ -331,7 +331,7 @@ class Releases(Sources):
 
 
 def _installed_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The versions that a file installs where it has itself run, as Modal does: ``image.pip_install("torch>=2.4,<3")``."""
+    """The versions that a file installs where it has itself run: ``image.pip_install("torch>=2.4")`` of Modal."""
     for call in nodes_of(tree).of(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr in _INSTALLING:
             texts = (each.value for each in call.args if isinstance(each, ast.Constant))
