@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, OptimizerCreated, Rule
+from dllint.api import Backward, Context, Finding, Instance, OptimizerCreated, Rule
 
 _EPS_AT = {  # the position of `eps`
     **dict.fromkeys(("torch.optim.Adam", "torch.optim.AdamW", "torch.optim.NAdam", "torch.optim.RMSprop"), 3),
@@ -63,7 +63,13 @@ class AdamEpsInHalfPrecision(Rule):
         step, given = ctx.first_step_of(optimizer), optimizer.arguments
         eps, fused = given.get(_EPS_AT[optimizer.library_name], "eps"), given.keywords.get("fused")
         number = ctx.constant(eps) if eps is not None else 0.0
-        if step is None or not given.exact or not isinstance(number, int | float) or number >= _ENOUGH:
+        if (
+            step is None
+            or not ctx.all_of(Backward)
+            or not given.exact
+            or not isinstance(number, int | float)
+            or number >= _ENOUGH
+        ):
             return
         if fused is not None and ctx.constant(fused) is not False:
             return
