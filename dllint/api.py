@@ -32,6 +32,7 @@ from dllint.context.normalization import Normalization, NormalizationUse, Number
 from dllint.context.passes import Pass
 from dllint.context.phases import Phase
 from dllint.context.rates import RateSetting
+from dllint.context.records import Record
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
@@ -239,6 +240,7 @@ __all__ = [
     "RandomSeeded",
     "Randomness",
     "RateSetting",
+    "Record",
     "RefusedCommand",
     "Remainder",
     "Removal",

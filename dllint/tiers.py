@@ -5,7 +5,8 @@ were read in code that was new to it, and at most one in fifty was false (``dlli
 for granted without saying so shows nowhere else. ``likely`` is what another rule claims without any assumption, and
 what assumes only kinds of things whose claims were measured to be true at least nine times in ten
 (``dllint/assumptions.toml``). Everything else is ``possible``: a question, which is shown when somebody asks for it and
-which a run can answer.
+which a run can answer. So is what assumes that a place is got to and something else as well: of nine such claims in
+40 batches of unread code none was true.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def records() -> Mapping[str, Mapping[str, int]]:
 
 def confidence_of(assumptions: Iterable[Assumption]) -> Confidence:
     """How sure a claim is that rests on these assumptions, if its rule never takes anything for granted silently."""
-    return confidence_of_kinds({assumption.kind for assumption in assumptions})
+    assumed = set(assumptions)
+    known = confidence_of_kinds({each.kind for each in assumed})
+    return "possible" if len(assumed) > 1 and any(each.kind == "entry" for each in assumed) else known
 
 
 def confidence_of_kinds(kinds: AbstractSet[Kind]) -> Confidence:

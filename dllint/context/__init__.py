@@ -18,9 +18,9 @@ from dllint.context.leftovers import Leftovers
 from dllint.context.modes import ModesOfModules
 from dllint.context.rates import Rates
 from dllint.context.readers import Readers
+from dllint.context.records import Records
 from dllint.context.releases import Releases
 from dllint.context.schedules import Schedules
-from dllint.context.scores import Scores
 from dllint.context.seeding import Seeding
 from dllint.context.tokenizing import Tokenizing
 
@@ -32,7 +32,7 @@ class Context(
     Fitting,
     AxesOfTensors,
     ModesOfModules,
-    Scores,
+    Records,
     Expressions,
     Continuing,
     Averages,

@@ -4,8 +4,13 @@ Hugging Face's Trainer takes every metric whose name does not end with "loss" fo
 rates among them. Lightning's `ModelCheckpoint` and `EarlyStopping` take every metric for one of which less is better.
 Nothing says so, and the best model of the run is deleted, or training ends after a few epochs.
 
+Comparisons that are written by hand go wrong in the same way (`if accuracy < best_accuracy`), or begin with what no
+score beats: with `best_loss = 0` no loss is ever below it, and no checkpoint is written.
+
 Measured with transformers 5.23 and lightning 2.6: `greater_is_better` is true by default for `wer`, `perplexity` and
 `rmse`; of epochs with accuracies of .7, .5 and .9, `ModelCheckpoint(monitor="val_acc")` keeps that of .5 alone.
+With torch 2.13 (a linear classifier, five epochs): by `loss > best_loss` the weights of the first epoch are kept, whose
+validation loss is .523, and not those of the last, .286; by `loss < best_loss` with `best_loss = 0` none are.
 
 ## Bad
     from lightning.pytorch.callbacks import ModelCheckpoint
@@ -19,7 +24,9 @@ Measured with transformers 5.23 and lightning 2.6: `greater_is_better` is true b
 
 ## Not reported
 Metrics whose names do not tell a direction, or tell both; directions that are not known; all checkpoints kept
-(`save_top_k=-1`); a Trainer that neither loads the best model nor stops early.
+(`save_top_k=-1`); a Trainer that neither loads the best model nor stops early. By hand: scores that are computed from a
+metric (`1 - accuracy`), or of which less is better, as their names tell (`forget_accuracy`, `attack_success`); what is
+begun in several places. That a loss is never negative is a question where its kind is not known.
 
 ## Fix (unsafe)
 Says the direction. Unsafe because another checkpoint is kept then.
@@ -30,12 +37,37 @@ Says the direction. Unsafe because another checkpoint is kept then.
 
 from __future__ import annotations
 
+import ast
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dllint.api import Arguments, Context, Finding, LibraryCall, Rule, set_argument
+from dllint.api import (
+    Arguments,
+    Assumption,
+    Context,
+    Event,
+    Finding,
+    LibraryCall,
+    LossCall,
+    Program,
+    Record,
+    Rule,
+    Site,
+    StateSaved,
+    StateTaken,
+    replace_range,
+    set_argument,
+)
 
 _CALLBACKS = ("lightning.pytorch.callbacks.ModelCheckpoint", "lightning.pytorch.callbacks.EarlyStopping")
+_NEVER_NEGATIVE = re.compile(r"(?i)\b(?:\w*_)?(?:mse|mae|rmse|wer|cer|err|errors?|ppl|perplexity|fid)(?:_\w*)?\b")
+_LOSSES = re.compile(  # that are never negative
+    r".*\.(CrossEntropyLoss|cross_entropy|MSELoss|mse_loss|L1Loss|l1_loss|SmoothL1Loss|smooth_l1_loss|HuberLoss"
+    r"|huber_loss|BCELoss|binary_cross_entropy|BCEWithLogitsLoss|binary_cross_entropy_with_logits|NLLLoss|nll_loss)"
+)
+_TURNED = re.compile(r"(?i)forget|adv|attack|asr|worst|gap|neg|diff|hard|fool|privacy|mia")  # where less is more
 _OPTIONS = ("TrainingArguments", "SFTConfig", "DPOConfig", "RewardConfig", "KTOConfig", "ORPOConfig")
 
 
@@ -50,14 +82,14 @@ class _Choice:
     is_told: bool
 
 
-def keeps_all(event: LibraryCall, choice: _Choice, ctx: Context) -> bool:
+def keeps_all(event: Event, choice: _Choice | Record, ctx: Context) -> bool:
     """all checkpoints are kept, or none"""
-    return ctx.constant(event.arguments.get(None, "save_top_k")) in (-1, 0)
+    return isinstance(event, LibraryCall) and ctx.constant(event.arguments.get(None, "save_top_k")) in (-1, 0)
 
 
-def best_is_not_used(event: LibraryCall, choice: _Choice, ctx: Context) -> bool:
+def best_is_not_used(event: Event, choice: _Choice | Record, ctx: Context) -> bool:
     """the Trainer neither loads the best model in the end nor stops early"""
-    if event.name in _CALLBACKS:
+    if not isinstance(event, LibraryCall) or event.name in _CALLBACKS:
         return False
     loads = ctx.constant(event.arguments.get(None, "load_best_model_at_end"))
     return loads is not True and not any(
@@ -65,12 +97,20 @@ def best_is_not_used(event: LibraryCall, choice: _Choice, ctx: Context) -> bool:
     )
 
 
+def is_turned(event: Event, choice: _Choice | Record, ctx: Context) -> bool:
+    """the score is computed from the metric, or less of it is better here, as its name tells"""
+    if not isinstance(choice, Record):
+        return False
+    is_computed = any(isinstance(each, ast.UnaryOp | ast.BinOp) for each in ast.walk(choice.score))
+    return is_computed or _TURNED.search(_names(choice)) is not None
+
+
 class BestCheckpointDirection(Rule):
     code = "DL716"
     name = "best-checkpoint-direction"
     category = "correctness"
     severity = "error"
-    triggers = (("ModelCheckpoint", "EarlyStopping", *_OPTIONS, "Seq2SeqTrainingArguments"),)
+    triggers = (("ModelCheckpoint", "EarlyStopping", *_OPTIONS, "Seq2SeqTrainingArguments", "save", "state_dict"),)
     confirmable = True
     fix_safety = "unsafe"
     references = (
@@ -78,7 +118,7 @@ class BestCheckpointDirection(Rule):
         "https://huggingface.co/docs/transformers/main_classes/trainer",
     )
 
-    excuses = (keeps_all, best_is_not_used)
+    excuses = (keeps_all, best_is_not_used, is_turned)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         choice = _choice(event.name, event.arguments, ctx)
@@ -97,6 +137,61 @@ class BestCheckpointDirection(Rule):
             help=f"pass `{choice.option}={choice.right}`",
             fix=("Say the direction", set_argument(event.site, choice.option, choice.right)),
         )
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        reported: set[int] = set()
+        for event in ctx.all_of(StateSaved, StateTaken):
+            for record in ctx.records(event):
+                most = _takes_most(_names(record), ctx)
+                if most is None or id(record.test.node) in reported or ctx.excused(self, event, record):
+                    continue
+                reported.add(id(record.test.node))
+                if most is not record.takes_most:
+                    yield self._turned(event, record, ctx)
+                elif record.begins is not None and (record.begins <= 0 if not most else record.begins == math.inf):
+                    yield self._unbeaten(event, record, ctx)
+
+    def _turned(self, event: Event, record: Record, ctx: Context) -> Finding:
+        score, which = ast.unparse(record.score), "highest" if record.takes_most else "lowest"
+        operator = "<" if (ast.unparse(record.test.node).startswith(score)) is record.takes_most else ">"
+        return ctx.finding(
+            self,
+            record.test,
+            f"the state with the {which} `{score}` is kept as the best",
+            on=[event],
+            effect="the worst model is kept, and the best one is lost",
+            help=f"compare with `{operator}`",
+            trace=[(record.test, "what is best is decided here"), (event.site, "this state is kept")],
+        )
+
+    def _unbeaten(self, event: Event, record: Record, ctx: Context) -> Finding:
+        score, best, begun = ast.unparse(record.score), ast.unparse(record.best), record.begun or record.test
+        right = 'float("-inf")' if record.takes_most else 'float("inf")'
+        value = begun.node.value if isinstance(begun.node, ast.Assign) else begun.node
+        return ctx.finding(
+            self,
+            begun,
+            f"`{best}` begins with what no `{score}` is {'above' if record.takes_most else 'below'}",
+            on=[event],
+            assuming=() if record.takes_most else _assumed_positive(record, ctx),
+            effect="no epoch counts as the best, so that this checkpoint is never written",
+            help=f"begin with `{right}`",
+            trace=[(begun, "this is the best before the first epoch"), (record.test, "no score is better")],
+            fix=("Begin with the worst score", replace_range(Site(begun.module, value), right)),
+        )
+
+
+def _assumed_positive(record: Record, ctx: Context) -> tuple[Assumption, ...]:
+    """That a score is never negative, where neither its name nor the losses of the program tell."""
+    losses = [event.loss for event in ctx.all_of(LossCall)]
+    if _NEVER_NEGATIVE.search(ast.unparse(record.score)) or (losses and all(map(_LOSSES.fullmatch, losses))):
+        return ()
+    return (Assumption("effect", f"`{ast.unparse(record.score)}` is never negative"),)
+
+
+def _names(record: Record) -> str:
+    """What a score and the best one so far are called."""
+    return f"{ast.unparse(record.score)} {ast.unparse(record.best)}"
 
 
 def _choice(name: str, arguments: Arguments, ctx: Context) -> _Choice | None:
