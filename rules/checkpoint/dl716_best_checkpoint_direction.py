@@ -63,10 +63,11 @@ from dllint.api import (
 
 _CALLBACKS = ("lightning.pytorch.callbacks.ModelCheckpoint", "lightning.pytorch.callbacks.EarlyStopping")
 _NEVER_NEGATIVE = re.compile(r"(?i)\b(?:\w*_)?(?:mse|mae|rmse|wer|cer|err|errors?|ppl|perplexity|fid)(?:_\w*)?\b")
-_LOSSES = re.compile(  # that are never negative
-    r".*\.(CrossEntropyLoss|cross_entropy|MSELoss|mse_loss|L1Loss|l1_loss|SmoothL1Loss|smooth_l1_loss|HuberLoss"
-    r"|huber_loss|BCELoss|binary_cross_entropy|BCEWithLogitsLoss|binary_cross_entropy_with_logits|NLLLoss|nll_loss)"
-)
+_LOSSES = frozenset(  # that are never negative
+    ("CrossEntropyLoss", "cross_entropy", "MSELoss", "mse_loss", "L1Loss", "l1_loss", "SmoothL1Loss", "smooth_l1_loss",
+     "HuberLoss", "huber_loss", "BCELoss", "binary_cross_entropy", "BCEWithLogitsLoss",
+     "binary_cross_entropy_with_logits", "NLLLoss", "nll_loss")
+)  # fmt: skip
 _TURNED = re.compile(r"(?i)forget|adv|attack|asr|worst|gap|neg|diff|hard|fool|privacy|mia")  # where less is more
 _OPTIONS = ("TrainingArguments", "SFTConfig", "DPOConfig", "RewardConfig", "KTOConfig", "ORPOConfig")
 
@@ -102,7 +103,7 @@ def is_turned(event: Event, choice: _Choice | Record, ctx: Context) -> bool:
     if not isinstance(choice, Record):
         return False
     is_computed = any(isinstance(each, ast.UnaryOp | ast.BinOp) for each in ast.walk(choice.score))
-    return is_computed or _TURNED.search(_names(choice)) is not None
+    return is_computed or _TURNED.search(_names_of_record(choice)) is not None
 
 
 class BestCheckpointDirection(Rule):
@@ -142,7 +143,7 @@ class BestCheckpointDirection(Rule):
         reported: set[int] = set()
         for event in ctx.all_of(StateSaved, StateTaken):
             for record in ctx.records(event):
-                most = _takes_most(_names(record), ctx)
+                most = _takes_most(_names_of_record(record), ctx)
                 if most is None or id(record.test.node) in reported or ctx.excused(self, event, record):
                     continue
                 reported.add(id(record.test.node))
@@ -183,13 +184,13 @@ class BestCheckpointDirection(Rule):
 
 def _assumed_positive(record: Record, ctx: Context) -> tuple[Assumption, ...]:
     """That a score is never negative, where neither its name nor the losses of the program tell."""
-    losses = [event.loss for event in ctx.all_of(LossCall)]
-    if _NEVER_NEGATIVE.search(ast.unparse(record.score)) or (losses and all(map(_LOSSES.fullmatch, losses))):
+    losses = {event.function for event in ctx.all_of(LossCall)}
+    if _NEVER_NEGATIVE.search(ast.unparse(record.score)) or (losses and losses <= _LOSSES):
         return ()
     return (Assumption("effect", f"`{ast.unparse(record.score)}` is never negative"),)
 
 
-def _names(record: Record) -> str:
+def _names_of_record(record: Record) -> str:
     """What a score and the best one so far are called."""
     return f"{ast.unparse(record.score)} {ast.unparse(record.best)}"
 
