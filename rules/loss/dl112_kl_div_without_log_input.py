@@ -16,8 +16,10 @@ Measured on torch 2.13: the divergence of two distributions is .663, `kl_div(p, 
     loss.backward()
 
 ## Not reported
-Inputs that are not known to be probabilities or the output of a layer; logarithms, also of probabilities with a small
-number added.
+Inputs that are not known to be probabilities or the output of a layer, divided by a temperature or not; logarithms,
+also of probabilities with a small number added. Of a model that is not known, what is divided by the same temperature
+as the scores of which the target takes the softmax is reported all the same: such a quotient is no logarithm of
+probabilities, whatever the model returns.
 
 ## Fix (unsafe)
 Calls `log_softmax` where a softmax stands in the call of the loss. Unsafe because it changes training, as it should.
@@ -29,11 +31,13 @@ Calls `log_softmax` where a softmax stands in the call of the loss. Unsafe becau
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
-from dllint.api import Context, Edits, Finding, LossCall, Rule, Symbol, Value, judge, rename_call
+from dllint.api import Const, Context, Edits, Finding, LossCall, Origin, Rule, Symbol, Value, judge, rename_call
 
 _LOSS = "torch.nn.functional.kl_div"
+_QUOTIENTS = ("/", "torch.div", ".div")
 _LAYERS = frozenset(("torch.nn.Linear()", "torch.nn.Conv2d()", "torch.nn.Bilinear()"))
 
 
@@ -50,12 +54,15 @@ class KlDivWithoutLogInput(Rule):
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss != _LOSS or event.input is None:
             return
-        verdict = judge(ctx.origins(event.input), lambda origin: _is_no_logarithm(origin.value, ctx), event.guards)
+        temperatures = _temperatures(event.target, ctx)
+        origins = [each for origin in ctx.origins(event.input) for each in _behind_quotient(origin, temperatures, ctx)]
+        verdict = judge(origins, lambda origin: _is_no_logarithm(origin.value, ctx), event.guards)
         if verdict is None:
             return
         bad, assumed = verdict
         made = bad[0].value.site
         what = "probabilities" if ctx.kind(bad[0].value) == "probabilities" else "a layer's output"
+        what = "scores divided by a temperature" if _is_quotient(bad[0].value) else what
         yield ctx.finding(
             self,
             event,
@@ -72,8 +79,40 @@ class KlDivWithoutLogInput(Rule):
         )
 
 
+def _behind_quotient(origin: Origin, temperatures: Sequence[Value], ctx: Context) -> list[Origin]:
+    """What is divided, if anything is: the quotient itself, where it tells more than what it is of."""
+    quotient = origin.value
+    if not _is_quotient(quotient):
+        return [origin]
+    divided = (Origin(each.value, origin.guards + each.guards, origin.hops + each.hops)
+               for each in ctx.origins(quotient.inputs[0]))  # fmt: skip
+    inner = [each for nearer in divided for each in _behind_quotient(nearer, temperatures, ctx)]
+    is_known = all(_is_no_logarithm(each.value, ctx) or ctx.kind(each.value) for each in inner)
+    is_softened = any(_are_equal(quotient.inputs[1], each) for each in temperatures)
+    return [origin] if is_softened and not is_known else inner
+
+
+def _temperatures(target: Value | None, ctx: Context) -> list[Value]:
+    """By what the scores are divided of which a target takes the softmax; not by 1, which leaves them as they are."""
+    softmax = [origin.value for origin in ctx.origins(target)] if target is not None else []
+    made = [each for each in softmax if isinstance(each, Symbol) and ctx.kind(each).endswith("probabilities")]
+    divided = [origin.value for each in made for part in each.inputs for origin in ctx.origins(part)]
+    found = [each.inputs[1] for each in divided if _is_quotient(each) and ctx.constant(each.inputs[1]) != 1]
+    return found if len(found) == len(softmax) else []  # whichever the target is
+
+
+def _is_quotient(value: Value) -> TypeGuard[Symbol]:
+    return isinstance(value, Symbol) and value.name in _QUOTIENTS and len(value.inputs) > 1
+
+
+def _are_equal(left: Value, right: Value) -> bool:
+    """Whether two divisors are one variable, or the same number."""
+    return left is right or (isinstance(left, Const) and isinstance(right, Const) and left.value == right.value)
+
+
 def _is_no_logarithm(value: Value, ctx: Context) -> bool:
-    return isinstance(value, Symbol) and (ctx.kind(value) in ("probabilities", "logits") or value.name in _LAYERS)
+    is_made = isinstance(value, Symbol) and (ctx.kind(value) in ("probabilities", "logits") or value.name in _LAYERS)
+    return is_made or _is_quotient(value)
 
 
 def _with_log_softmax_in(event: LossCall, source: Value) -> Edits:
