@@ -17,9 +17,9 @@ Measured on torch 2.13 (10 classes, 400 steps): logits end at a loss of minus in
     loss.backward()
 
 ## Not reported
-Inputs that cannot be followed to a last operation that is known to return logits or probabilities: models that are not
-resolved, unknown layers, sums and products, log-probabilities of a distribution, `torch.log(p + eps)`; negated calls,
-which pick elements (`-F.nll_loss(p, y)`).
+Inputs that cannot be followed to a last operation that is known to return logits or probabilities, to the average of
+what one returns, or to a sum with logits: models that are not resolved, unknown layers, other sums and products,
+log-probabilities of a distribution, `torch.log(p + eps)`; negated calls, which pick elements (`-F.nll_loss(p, y)`).
 
 ## Fix (unsafe)
 Replaces `nll_loss` by `cross_entropy` where logits go in, and `softmax` by `log_softmax` where probabilities do, in one
@@ -61,6 +61,9 @@ _ACTIVATIONS = tuple(
 )
 _GRAPH_LAYER = re.compile(r"(torch_geometric|dgl)\.nn\.([\w.]+\.)?\w*Conv\(\)$")
 _PRODUCTS = ("torch.matmul", "torch.mm", "torch.addmm", "torch.spmm", "torch.sparse.mm", "@", "+")
+_POOLINGS = tuple(f"{kind}{size}d" for kind in ("avg_pool", "adaptive_avg_pool") for size in (1, 2, 3))
+_POOLING_LAYERS = tuple(f"{kind}{size}d()" for kind in ("AvgPool", "AdaptiveAvgPool") for size in (1, 2, 3))
+_AVERAGES = ("/", ".div", ".mean", "torch.mean", *(f"torch.nn.functional.{name}" for name in _POOLINGS))
 _MAX_DEPTH = 4
 
 
@@ -119,7 +122,10 @@ class NllLossWithoutLogSoftmax(Rule):
 
 def _what(origin: Origin, ctx: Context) -> str:
     """``logits`` or ``probabilities`` if that is certainly what an origin returns, else an empty string."""
-    value = origin.value
+    return _returned(origin.value, ctx)
+
+
+def _returned(value: Value, ctx: Context, depth: int = 0) -> str:
     if not isinstance(value, Symbol):
         return ""
     if ctx.kind(value) == "probabilities":
@@ -128,7 +134,18 @@ def _what(origin: Origin, ctx: Context) -> str:
         return "logits"
     if _GRAPH_LAYER.match(value.name) or (value.name == "forward" and ctx.kind(value) == "logits"):
         return "logits"
-    return "logits" if _is_weighted(value, ctx) else ""
+    averaged = _averaged(value)
+    if averaged is not None and depth < _MAX_DEPTH:
+        kinds = {_returned(origin.value, ctx, depth + 1) for origin in ctx.origins(averaged)}
+        return kinds.pop() if len(kinds) == 1 else ""
+    return "logits" if _is_weighted(value, ctx, depth) else ""
+
+
+def _averaged(value: Symbol) -> Value | None:
+    """What a mean, a pooling or a division by a number is of."""
+    if value.name.endswith(_POOLING_LAYERS):
+        return value.inputs[1] if len(value.inputs) > 1 else None
+    return value.inputs[0] if value.name in _AVERAGES else None
 
 
 def _is_weighted(value: Value, ctx: Context, depth: int = 0) -> bool:
@@ -136,6 +153,10 @@ def _is_weighted(value: Value, ctx: Context, depth: int = 0) -> bool:
     if not isinstance(value, Symbol) or value.name not in _PRODUCTS or depth > _MAX_DEPTH:
         return False
     parts = [origin.value for part in value.inputs for origin in ctx.origins(part)]
+    if value.name == "+":
+        each = [{_returned(origin.value, ctx, depth + 1) for origin in ctx.origins(part)} for part in value.inputs]
+        if any(kinds == {"logits"} for kinds in each):
+            return True
     return any(_is_weight(part) or _is_weighted(part, ctx, depth + 1) for part in parts)
 
 
