@@ -101,12 +101,12 @@ class LossBroadcast(Rule):
             return
         has_pairs = _has_all_pairs(of_target)
         is_wide = of_target.rank == 1 or has_pairs
-        column = of_input if is_wide else of_target
-        is_batch = column.rank is not None or column.is_column or _is_of_several(event, ctx)
+        column, row = (of_input, of_target) if is_wide else (of_target, of_input)
+        is_batch = column.rank is not None or column.is_column or row.is_batch or _is_of_several(event, ctx)
         ones = ", 1" * max(column.ones, 1)
-        row = ("(1, N)" if of_target.sizes[0].known == 1 else "(N, N)") if has_pairs else "(N,)"
+        wide = ("(1, N)" if of_target.sizes[0].known == 1 else "(N, N)") if has_pairs else "(N,)"
         prediction = "(N,)" if is_wide and of_input.is_row else f"(N{ones})"
-        shapes = (prediction, row) if is_wide else (row, f"(N{ones})")
+        shapes = (prediction, wide) if is_wide else (wide, f"(N{ones})")
         yield ctx.finding(
             self,
             event,
@@ -147,7 +147,7 @@ def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:
         return of_target.is_batch and of_target.sizes[0].known is None
     if of_target.is_row or _has_all_pairs(of_target):
         return _may_be_column(of_input)
-    return of_input.is_row and _may_be_column(of_target)
+    return of_input.is_row and (_may_be_column(of_target) or _has_one_between(of_target))
 
 
 def _are_of_one_number(column: Shape, row: Shape) -> bool:
@@ -160,6 +160,12 @@ def _are_of_one_number(column: Shape, row: Shape) -> bool:
 def _has_all_pairs(of_target: Shape) -> bool:
     """Whether a target has a row for each sample as well: (N, N), as after an earlier broadcast, or (1, N)."""
     return of_target.rank == _MATRIX and of_target.sizes[1].meaning == "batch" and of_target.sizes[1].known is None
+
+
+def _has_one_between(of_target: Shape) -> bool:
+    """Whether an axis of one step was put after that of the samples, whatever else there is: no row fits that."""
+    is_open = of_target.rest is not None and not of_target.back and len(of_target.sizes) == _MATRIX
+    return is_open and of_target.sizes[0].known is None and of_target.sizes[1] == Size()
 
 
 def _may_be_column(shape: Shape) -> bool:

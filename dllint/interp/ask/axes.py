@@ -175,6 +175,8 @@ class Axes:
             return by_parts
         if tensor.name in made_shapes.MADE:
             return data_shapes.of_batch_size(tensor) or made_shapes.of_made(tensor, self.sizes)
+        if (sized := made_shapes.of_given_sizes(tensor, self.sizes)) is not None:
+            return sized
         if tensor.name in _ELEMENTWISE:
             left, right = tensor.inputs[:2] if len(tensor.inputs) >= 2 else (tensor.inputs[0], Const(1))
             if is_running(left) or is_running(right):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dllint.interp.ask.axis_moves import Known, given_to, keyword, number, numbers
 from dllint.interp.ask.collected import part
+from dllint.interp.ask.layer_shapes import with_last
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Items, Symbol, Value
@@ -84,6 +85,15 @@ def below_each_other(known: Known, result: Symbol) -> Shape | None:
     return Shape((Size(len(shapes)) if are_all else of_axis(result, 0), *(shapes[0].sizes or (Size(),))))
 
 
+def weighted(known: Known, result: Symbol) -> Shape | None:
+    """``torch.nn.functional.linear``: as many features as the weight has rows."""
+    weight = keyword(result, 0, "weight")
+    rows = known.of(weight) if weight is not None else None
+    if rows is None or rows.rank is None or rows.rank != 2:
+        return None
+    return with_last(result, known.of(result.inputs[0]), rows.sizes[0].meant("feature"))
+
+
 _OF_RANK = {"torch.bmm": 3, "torch.mm": 2}
 
 
@@ -121,5 +131,6 @@ OF_SEVERAL: Mapping[str, Callable[[Known, Symbol], Shape | None]] = {
     **dict.fromkeys(("torch.cat", "torch.concat", "torch.concatenate", "numpy.concatenate"), concatenated),
     **dict.fromkeys(("torch.stack", "numpy.stack"), stacked),
     **dict.fromkeys(("torch.vstack", "numpy.vstack"), below_each_other),
+    "torch.nn.functional.linear": weighted,
     **dict.fromkeys(("@", "torch.matmul", "torch.bmm", "torch.mm"), multiplied),
 }

@@ -172,8 +172,13 @@ def _unsqueezed(known: Known, result: Symbol, shape: Shape) -> Shape | None:
 
 
 def _squeezed(known: Known, result: Symbol, shape: Shape) -> Shape | None:
-    """An axis that is named has one step, or nobody would squeeze it; without a name all must be known."""
+    """An axis that is named has one step, or nobody would squeeze it; without a name all must be known.
+
+    Only that of the samples may be squeezed for the one that has no others, and have more in training.
+    """
     index = number(keyword(result, 0, "dim", "axis"))
+    if index == 0 and shape.is_batch and shape.sizes[0].known is None:
+        return None
     if shape.rank is None:
         is_matrix = shape.is_layer_output and shape.back == (Size(),) and shape.rest is not None
         if is_matrix and shape.rest is not None and (index in (1, -1) or (index is None and shape.is_column)):

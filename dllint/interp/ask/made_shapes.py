@@ -15,6 +15,7 @@ _OF_SHAPE = frozenset(f"numpy.{name}" for name in ("zeros", "ones", "empty", "fu
 _OF_SIZES_OR_ONE = frozenset(("numpy.random.rand", "numpy.random.randn"))  # a number, if no size is given
 _DRAWN = {"numpy.random.normal": 2, "numpy.random.uniform": 2, "numpy.random.randint": 2}  # where the size stands
 _ROWS = {f"{package}.{name}": 2 for package in ("numpy", "torch") for name in ("linspace", "logspace", "geomspace")}
+_TENSORS = frozenset(f"torch.{name}Tensor" for name in ("", "Float", "Double", "Half", "Long", "Int", "Bool", "Byte"))
 _NUMBERS = frozenset(f"random.{name}" for name in ("random", "uniform", "gauss", "randint", "randrange"))
 _SCALED = (".fit_transform", ".transform", ".inverse_transform")
 _SAMPLES = frozenset(
@@ -53,6 +54,14 @@ def of_made(made: Symbol, sizes_of: SizesOf) -> Shape | None:
     elif made.name in _OF_SIZES_OR_ONE and not told and given.exact:
         return Shape(())
     sizes = sizes_of(told)
+    return Shape(tuple(size for size in sizes if size is not None)) if sizes and None not in sizes else None
+
+
+def of_given_sizes(made: Symbol, sizes_of: SizesOf) -> Shape | None:
+    """``torch.Tensor(4, 2)``, and ``torch.Tensor(4)``: of numbers it makes as many, where other things are copied."""
+    told = made.arguments.positional if made.name in _TENSORS and made.arguments is not None else ()
+    is_size = len(told) > 1 or (len(told) == 1 and isinstance(told[0], Const) and isinstance(told[0].value, int))
+    sizes = sizes_of(told) if is_size else None
     return Shape(tuple(size for size in sizes if size is not None)) if sizes and None not in sizes else None
 
 

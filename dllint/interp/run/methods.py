@@ -345,6 +345,15 @@ def _add_module(machine: Machine, base: Value, name: str, arguments: Arguments, 
     return base
 
 
+def _register_tensor(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``register_buffer(name, tensor)`` and ``register_parameter(name, parameter)``: the module has it by this name."""
+    key, tensor = arguments.get(0, "name"), arguments.get(1, "tensor" if name == "register_buffer" else "param")
+    if not isinstance(base, Instance) or tensor is None or not isinstance(key, Const) or not isinstance(key.value, str):
+        return None
+    set_attribute(machine, base, key.value, tensor)
+    return Const(None)
+
+
 def _apply(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
     """``model.apply(init_weights)`` returns the model."""
     return base if isinstance(arguments.get(0, "fn"), Function | BoundMethod | Partial) else None
@@ -389,6 +398,8 @@ _METHODS: dict[str, Method] = {
     "requires_grad_": _requires_grad,
     "add_module": _add_module,
     "register_module": _add_module,
+    "register_buffer": _register_tensor,
+    "register_parameter": _register_tensor,
     "append": _add_module,
     "apply": _apply,
     "add_argument": argparse_calls.add_to_unknown,

@@ -67,18 +67,19 @@ def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site
         if refused is not None:
             machine.emit(refused)
             raise CallError(site)
-    name = "forward"
-    if (
-        isinstance(model, Instance)
-        and model.library_name.startswith("torch.nn.")
-        and role_of(machine, model) == "module"
-    ):
-        name = f"{model.library_name}()"
-    result = Symbol(name, (model, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    result = _output(machine, model, arguments, site, machine.grad)
     machine.emit(ModelForward(site, model, arguments, result))
     if isinstance(model, Instance) and isinstance(model.cls, Class) and machine.block is not None:
         _run_losses(machine, model, model.cls, result)
     return result
+
+
+def _output(machine: Machine, model: Value, arguments: Arguments, site: Site, grad: str) -> Symbol:
+    """What a module returns: of a layer of torch, the result of that layer; of others, of their ``forward``."""
+    library_name = model.library_name if isinstance(model, Instance) else ""
+    is_layer = library_name.startswith("torch.nn.") and role_of(machine, model) == "module"
+    name = f"{library_name}()" if is_layer else "forward"
+    return Symbol(name, (model, *arguments.all()), site, arguments=arguments, grad=grad)
 
 
 _STOPS = frozenset(("breakpoint", "set_trace", "exit", "_exit"))
@@ -207,13 +208,7 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
     if isinstance(model, Choice):
         inner = choose(list(_behind_wrappers(machine, model)))
         options = [
-            (
-                guards,
-                force(
-                    machine,
-                    Symbol("forward", (option, *result.inputs[1:]), site, arguments=arguments, grad=result.grad),
-                ),
-            )
+            (guards, force(machine, _output(machine, option, arguments, site, result.grad)))
             for guards, option in alternatives(inner)
         ]
         return choose(options)
@@ -224,10 +219,7 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
     if model.cls in machine.facts.sequential:
         return _run_sequence(machine, model, arguments, result)
     if machine.facts.role(model.cls) == "wrapper" and model.arguments.positional:
-        inner = Symbol(
-            "forward", (model.arguments.positional[0], *result.inputs[1:]), site, arguments=arguments, grad=result.grad
-        )
-        return force(machine, inner)
+        return force(machine, _output(machine, model.arguments.positional[0], arguments, site, result.grad))
     return _replaced_head(machine, model, result)
 
 
