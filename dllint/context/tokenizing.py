@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,12 +15,13 @@ from dllint.interp.ask.data_shapes import loader_of, part_of_sample
 from dllint.interp.ask.pipelines import sample_of
 from dllint.interp.run import graph
 from dllint.interp.source.positions import ancestors
-from dllint.values import Const, Instance, Items, Symbol, Value
+from dllint.values import Const, Instance, Items, OpenAttributes, Symbol, Value
 
 _CALL = ".from_pretrained()"
 _ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama-7b")
 _DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
 _ENCODERS = ("bert", "electra", "mpnet", "minilm")  # whose tokens see all others, but for what a mask takes out
+_WITH_OWN_PADDING = (*_ENCODERS, "t5", "bart", "nllb", "m2m100", "marian", "opus-mt", "pegasus", "prophetnet")
 _KEEPING = (".to", ".cuda", ".cpu", ".long", ".contiguous")
 _ADAPTED = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_training", ".merge_and_unload")
 _MAX_LAYERS = 8
@@ -76,6 +77,17 @@ class Tokenizing(Phases, Sources):
     def _source(self, made: Instance) -> str:
         """The name by which a model or tokenizer was loaded; empty if that is not known."""
         return str(self.constant(made.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
+
+    def has_own_padding(self, tokenizer: Value | None) -> bool:
+        """Whether a tokenizer certainly pads with a token that stands for nothing else, by its class or its name."""
+        if not isinstance(tokenizer, Instance) or not tokenizer.library_name.endswith(_CALL.removesuffix("()")):
+            return False
+        cls = tokenizer.library_name.removesuffix(".from_pretrained")
+        name = self._source(tokenizer) if cls.startswith("transformers.Auto") else cls.lower()
+        is_known = any(each in name for each in _WITH_OWN_PADDING) and not any(each in name for each in _DECODERS)
+        held = tokenizer.attributes
+        is_set = any(key.startswith("pad_token") and not _is_read(held, value) for key, value in held.items())
+        return cls.startswith("transformers.") and is_known and not is_set
 
     def loaded_model(self, model: Value | None) -> Instance | None:
         """The model of transformers that a value is, as it was loaded: behind its adapters, and on whichever device."""
@@ -155,6 +167,11 @@ class Tokenizing(Phases, Sources):
         )
         is_it = any(each is made or (isinstance(each, ast.Name) and each.id in targets) for each in expanded)
         return result if is_it else None
+
+
+def _is_read(held: Mapping[str, Value], value: Value) -> bool:
+    """Whether an attribute is held because somebody read it, and not because it was set."""
+    return isinstance(held, OpenAttributes) and held.is_read(value)
 
 
 def _whole(part: Value | None) -> Value | None:

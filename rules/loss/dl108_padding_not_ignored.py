@@ -21,7 +21,8 @@ and at 1.090 instead of .969 with Adam, while the loss that is shown is .347. A 
 ## Not reported
 An `ignore_index` or a padding value that is not known; losses with class weights or `reduction="none"`, which leave
 padding out by other means; targets that are packed, indexed with a mask or written to (`labels[labels == pad] = -100`)
-on the way; padding with an end-of-sequence token; batches of one sequence, which is not padded; labels for a model
+on the way; padding with an end-of-sequence token, and, but as a question, with that of a tokenizer which may use it for
+padding, too; batches of one sequence, which is not padded; labels for a model
 that is not of a library; evaluation.
 
 ## Fix (unsafe)
@@ -154,7 +155,7 @@ class PaddingNotIgnored(Rule):
             event,
             "`labels` holds padding tokens, and the model's loss ignores only -100",
             on=[padding, padding.value],
-            assuming=_assumed_of_value(padding, ctx),
+            assuming=[*_assumed_of_value(padding, ctx), *ctx.assumed_use(event.result, "the loss")],
             effect=_EFFECT,
             help="set the labels of padding to -100: `labels[attention_mask == 0] = -100`",
             trace=_trace_of_padding(padding, event.site),
@@ -173,6 +174,8 @@ def _names(value: Value | None, ctx: Context) -> tuple[str, ...]:
 def _assumed_of_value(padding: Padding, ctx: Context) -> list[Assumption]:
     """That something is padding where no number says so."""
     if padding.value is None:
+        if ctx.has_own_padding(padding.tokenizer):
+            return []
         return [Assumption("opaque", "the tokenizer pads with a token that stands for nothing else")]
     if ctx.constant(padding.value) is None:
         return [Assumption("name", f"{ctx.called(padding.value, 'value')} is what padding is, as its name says")]

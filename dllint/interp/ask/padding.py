@@ -34,12 +34,14 @@ class Padding:
     """Where sequences are padded, and with what (``None``: with the padding token of a tokenizer).
 
     ``to_longest`` tells that they get the length of the longest in their batch: a batch of one is not padded at all.
+    ``tokenizer`` is the one whose token is meant.
     """
 
     site: Site | None
     value: Value | None
     assumptions: tuple[Assumption, ...] = ()
     to_longest: bool = False
+    tokenizer: Value | None = None
 
 
 def padding_of(machine: Machine, value: Value) -> Padding | None:
@@ -125,7 +127,9 @@ def _made_here(machine: Machine, value: Value) -> Padding | None:
     tokens = _tokens(machine, value)
     if tokens is not None:
         assumed = Assumption("effect", "the texts of a batch differ in length")
-        return Padding(tokens.site, None, (assumed,), "max_length" not in _flags(tokens))
+        to_longest = "max_length" not in _flags(tokens)
+        are_several = not to_longest or _are_several(tokens)
+        return Padding(tokens.site, None, () if are_several else (assumed,), to_longest, tokens.inputs[0])
     name = value.library_name if isinstance(value, Instance) else getattr(value, "name", "")
     if not isinstance(value, Symbol | Instance) or value.arguments is None:
         return None
@@ -206,6 +210,13 @@ def _tokens(machine: Machine, value: Value) -> Symbol | None:
     if not isinstance(base, Symbol) or base.arguments is None or not _is_tokenizer(machine, base):
         return None
     return base if any(flag in (True, "longest", "max_length") for flag in _flags(base)) else None
+
+
+def _are_several(call: Symbol) -> bool:
+    """Whether a tokenizer is certainly given several texts, which then differ in length, or nobody would pad them."""
+    texts = call.arguments.get(0, "text") if call.arguments is not None else None
+    is_list = isinstance(texts, Items) and (not texts.exact or len(texts.items) > 1)
+    return is_list or (texts is not None and batch_behind(texts) is not None)
 
 
 def _flags(call: Symbol) -> list[object]:
