@@ -343,6 +343,16 @@ class Items(Value):
     def exact(self) -> bool:
         return self.contents["exact"]  # type: ignore[no-any-return]
 
+    @property
+    def times(self) -> Value | None:
+        """How often what is in it is repeated, where nobody knows the number: ``[0] * missing``."""
+        return self.contents.get("times")
+
+    @property
+    def tail(self) -> Items | None:
+        """What was put behind the rest and is repeated so: ``ids + [0] * missing``."""
+        return self.contents.get("tail")
+
     def __repr__(self) -> str:
         return f"Items({self.kind}, {list(self.items)}{'' if self.exact else ', ...'})"
 

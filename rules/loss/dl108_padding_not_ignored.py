@@ -21,9 +21,8 @@ and at 1.090 instead of .969 with Adam, while the loss that is shown is .347. A 
 ## Not reported
 An `ignore_index` or a padding value that is not known; losses with class weights or `reduction="none"`, which leave
 padding out by other means; targets that are packed, indexed with a mask or written to (`labels[labels == pad] = -100`)
-on the way; padding with an end-of-sequence token, and, but as a question, with that of a tokenizer which may use it for
-padding, too; batches of one sequence, which is not padded; labels for a model
-that is not of a library; evaluation.
+on the way; padding with an end-of-sequence token (a question, where a tokenizer may do so); batches of one sequence,
+which is not padded; labels for a model that is not of a library; evaluation.
 
 ## Fix (unsafe)
 Adds `ignore_index`, where the padding value is a number. Unsafe because it changes the loss, as it should.

@@ -138,7 +138,8 @@ def _made_here(machine: Machine, value: Value) -> Padding | None:
     if name == _PAD_PACKED:  # which fills with a value of its own what packing has left out
         return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0), (), True)
     first = value.arguments.get(0, None)
-    rows = first.items if isinstance(first, Items) else [first] if first is not None else ()  # or a single one
+    is_single = not isinstance(first, Items) or (first.tail is not None and not isinstance(first.tail.items[0], Items))
+    rows = [first] if is_single and first is not None else first.items if isinstance(first, Items) else ()
     if name in _STACKS:
         listed = rows if isinstance(first, Items) else ()
         found = [_padded_row(row) or _padded_in_samples(machine, row) for row in listed]
@@ -172,14 +173,38 @@ def _padded_list(row: Value) -> Padding | None:
     padded = {id(option): tail for option in options if (tail := _tail(option)) is not None}
     short = [option.inputs[0] for option in options if id(option) in padded and isinstance(option, Symbol)]
     before = {id(each) for value in short for each in (value, *(option for _, option in alternatives(value)))}
+    listed = [option for option in options if id(option) in padded and isinstance(option, Items)]
+    before |= {id(each) for each in options if any(_is_beginning(each, of) for of in listed)}
     if not padded or any(id(option) not in padded and id(option) not in before for option in options):
         return None
     tail = next(iter(padded.values()))
     return Padding(tail.site, tail.items[0])
 
 
+def _is_beginning(value: Value, whole: Items) -> bool:
+    """Whether a list has nothing but what another one begins with, as what is long enough."""
+    return isinstance(value, Items) and value.items == whole.items[: len(value.items)]
+
+
+def _is_what_is_missing(tail: Items, row: Items) -> bool:
+    """Whether a number is repeated so many times as a list is too short: ``[0] * (n - len(ids))``.
+
+    The list is the one that is filled up, as it is or was before, or what it is made of.
+    """
+    times = list(graph.sources(tail.times, _MAX_STEPS)) if tail.times is not None and len(tail.items) == 1 else []
+    is_difference = any(isinstance(each, Symbol) and each.name == "-" for each in times)
+    counted = [each.inputs[0] for each in times if isinstance(each, Symbol) and each.name == "len" and each.inputs]
+    made_of = {id(each) for item in row.items for each in graph.sources(item, _MAX_STEPS)}
+    return is_difference and any(
+        each is row or (isinstance(each, Items) and _is_beginning(each, row) and bool(each.items)) or id(each) in made_of
+        for each in counted
+    )
+
+
 def _tail(row: Value) -> Items | None:
     """What is put behind a list, so many times as it is too short."""
+    if isinstance(row, Items):
+        return row.tail if row.tail is not None and _is_what_is_missing(row.tail, row) else None
     if not isinstance(row, Symbol) or row.name != "+" or len(row.inputs) != 2:
         return None
     tail = row.inputs[1]

@@ -164,10 +164,9 @@ def _sequence(kind: str) -> Builtin:
     def make(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
         first = arguments.get(0, None)
         if first is None:
-            made = Items(kind, (), site)
-            made.contents["depth"] = machine.loop_depth
-            return made
-        return Items(kind, first.items, site, exact=first.exact) if isinstance(first, Items) else None
+            return machine.fresh(Items(kind, (), site))
+        copied = Items(kind, first.items, site, exact=first.exact) if isinstance(first, Items) else None
+        return machine.fresh(copied) if copied is not None else None
 
     return make
 

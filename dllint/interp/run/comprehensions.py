@@ -30,7 +30,7 @@ def comprehend(machine: Machine, node: Comprehension, scope: Scope) -> Value:
         for item in iterable.items:
             _assign(machine, first.target, item, inner)
             pairs.append(_element(machine, node, inner))
-        return _collect(node, pairs, site, exact=True)
+        return _collect(machine, node, pairs, site, exact=True)
     _assign(machine, first.target, containers.element_of(machine, iterable, site), inner)
     for index, generator in enumerate(node.generators):
         if index:
@@ -39,7 +39,7 @@ def comprehend(machine: Machine, node: Comprehension, scope: Scope) -> Value:
         for condition in generator.ifs:
             machine.evaluate(condition, inner)
     made = _element(machine, node, inner)
-    return _collect(node, [made, made] if _is_one_again(node, made[1], iterable) else [made], site, exact=False)
+    return _collect(machine, node, [made, made] if _is_one_again(node, made[1], iterable) else [made], site, exact=False)
 
 
 def _is_short(iterable: Value) -> bool:
@@ -76,10 +76,10 @@ def _element(machine: Machine, node: Comprehension, scope: Scope) -> tuple[Value
     return Const(None), machine.evaluate(node.elt, scope)
 
 
-def _collect(node: Comprehension, pairs: list[tuple[Value, Value]], site: Site, *, exact: bool) -> Value:
+def _collect(machine: Machine, node: Comprehension, pairs: list[tuple[Value, Value]], site: Site, *, exact: bool) -> Value:
     if not isinstance(node, ast.DictComp):
         kind = "set" if isinstance(node, ast.SetComp) else "list"
-        return Items(kind, [value for _, value in pairs], site, exact=exact)
+        return machine.fresh(Items(kind, [value for _, value in pairs], site, exact=exact))
     table = Table({}, site)
     for key, value in pairs:
         table.contents[key.value if isinstance(key, Const) and exact else Table.REST] = value

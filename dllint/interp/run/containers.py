@@ -139,9 +139,9 @@ def get_slice(machine: Machine, base: Value, bounds: list[Value], site: Site) ->
     """``base[a:b:c]``."""
     if isinstance(base, Items) and base.exact and all(isinstance(bound, Const) for bound in bounds):
         values: list[Any] = [bound.value for bound in bounds if isinstance(bound, Const)]
-        return Items(base.kind, base.items[slice(*values)], site)
+        return machine.fresh(Items(base.kind, base.items[slice(*values)], site))
     if isinstance(base, Items):
-        return Items(base.kind, base.items, site, exact=False)
+        return machine.fresh(Items(base.kind, base.items, site, exact=False))
     return Symbol("slice", (base, *bounds), site, grad=machine.grad)
 
 
@@ -271,6 +271,8 @@ def call_method(machine: Machine, base: Items | Table, name: str, arguments: Arg
     elif name == "extend" and first is not None:
         if isinstance(first, Items):
             extend(machine, base, first.items, exact=first.exact)
+            if (tail := _tail_of(first)) is not None:
+                machine.write(base.contents, "tail", tail)
         else:
             extend(machine, base, (element_of(machine, first, site),), exact=False)
     elif name == "insert" and len(arguments.positional) == 2:
@@ -280,10 +282,23 @@ def call_method(machine: Machine, base: Items | Table, name: str, arguments: Arg
         if name == "pop":
             return element_of(machine, base, site)
     elif name == "copy":
-        return Items(base.kind, base.items, site, exact=base.exact)
+        return machine.fresh(Items(base.kind, base.items, site, exact=base.exact))
     else:
         return Symbol(f".{name}", (base, *arguments.positional), site, arguments=arguments)
     return Const(None)
+
+
+def added(left: Items, right: Items, site: Site) -> Items:
+    """``left + right``."""
+    made = Items(left.kind, left.items + right.items, site, exact=left.exact and right.exact)
+    if (tail := _tail_of(right)) is not None:
+        made.contents["tail"] = tail
+    return made
+
+
+def _tail_of(items: Items) -> Items | None:
+    """The end of a list, if it is repeated so many times as nobody knows."""
+    return items if items.times is not None else items.tail
 
 
 def extend(machine: Machine, base: Items, more: tuple[Value, ...], *, exact: bool) -> None:

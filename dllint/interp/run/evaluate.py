@@ -129,10 +129,7 @@ def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Sco
                 exact = False
         else:
             items.append(evaluate(machine, element, scope))
-    made = Items(kind, items, Site(scope.module, node), exact=exact)
-    made.contents["depth"] = machine.loop_depth
-    machine.made(made.contents)
-    return made
+    return machine.fresh(Items(kind, items, Site(scope.module, node), exact=exact))
 
 
 def _dict(machine: Machine, node: ast.Dict, scope: Scope) -> Value:

@@ -18,7 +18,7 @@ from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guard, Guards, Site
 from dllint.structure import Block, Loop
-from dllint.values import Absent, Const, Function, Instance, Items, Scope, Symbol, Value
+from dllint.values import Arguments, Absent, Const, Function, Instance, Items, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -89,10 +89,7 @@ def _augmented(machine: Machine, node: ast.AugAssign, scope: Scope) -> str | Non
     operand = machine.evaluate(node.value, scope)
     site = Site(scope.module, node)
     if isinstance(current, Items) and isinstance(node.op, ast.Add):
-        if isinstance(operand, Items):
-            containers.extend(machine, current, operand.items, exact=operand.exact)
-        else:
-            containers.extend(machine, current, (containers.element_of(machine, operand, site),), exact=False)
+        containers.call_method(machine, current, "extend", Arguments((operand,)), site)
         return None
     if isinstance(node.op, ast.Add | ast.Sub) and graph.mentions_attribute(operand, "grad"):
         machine.emit(ParametersUpdated(site, current))

@@ -356,6 +356,12 @@ class Machine(State):
         self.truncated = False
         self._calls.clear()
 
+    def fresh(self, items: Items) -> Items:
+        """A list that is made here, by whoever runs now: see `made` and `in_foreign_loop`."""
+        items.contents["depth"] = self.loop_depth
+        self.made(items.contents)
+        return items
+
     def in_foreign_loop(self, items: Items) -> bool:
         """Whether a list is changed inside a loop that is not known to run once since the list was made."""
         return bool(self.loop_depth > items.contents.get("depth", 0))

@@ -65,13 +65,16 @@ def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site:
         if symbol in "+-/" and machine.block is not None and _are_text_and_number(left.value, right.value):
             raise CallError(site)
     if symbol == "+" and isinstance(left, Items) and isinstance(right, Items):
-        return Items(left.kind, left.items + right.items, site, exact=left.exact and right.exact)
+        return machine.fresh(containers.added(left, right, site))
     if symbol == "|" and isinstance(left, Table) and isinstance(right, Table):
         return Table({**left.contents, **containers.merged(left.contents, right.contents)}, site)
     if symbol == "*" and isinstance(left, Items):
         repeated = isinstance(right, Const) and isinstance(right.value, int) and len(left.items) * right.value <= 16
         count = right.value if repeated and isinstance(right, Const) else 2 if _may_be_many(left, right) else 1
-        return Items(left.kind, left.items * count, site, exact=left.exact and repeated)
+        made = Items(left.kind, left.items * count, site, exact=left.exact and repeated)
+        if not repeated:
+            made.contents["times"] = right
+        return machine.fresh(made)
     result = Symbol(symbol, (left, right), site, grad=machine.grad)
     if symbol == "@":
         machine.emit(LibraryCall(site, "@", Arguments((left, right)), result))
