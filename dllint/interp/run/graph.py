@@ -188,11 +188,21 @@ def is_tensor_operation(value: Symbol) -> bool:
         return True
     if name == "call":
         return guess_role(value.inputs[0]) == "module"
+    if name == "item":
+        return _is_part_of_tensor(value)
     return (
         name.startswith(".")
         and bool(value.inputs)
         and (isinstance(value.inputs[0], Symbol) and is_tensor_operation(value.inputs[0]))
     )
+
+
+def _is_part_of_tensor(item: Symbol) -> bool:
+    """Whether an item is a part of a tensor, ``x[:, 0]``, or of what a model returns, ``model(x)[0]``."""
+    whole, index = item.inputs[0], item.inputs[1] if len(item.inputs) > 1 else None
+    if not isinstance(whole, Symbol) or isinstance(index, Const):
+        return isinstance(whole, Symbol) and whole.name == "forward"
+    return isinstance(index, Items) and is_tensor_operation(whole)
 
 
 def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
