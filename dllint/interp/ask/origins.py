@@ -19,7 +19,8 @@ _MAX_STEPS = 60
 _MAX_ORIGINS = 16
 _MAX_NESTED = 8
 _JOINS = frozenset(("torch.cat", "torch.stack", "torch.concat", "torch.hstack", "torch.vstack"))
-_SAME_NUMBERS = frozenset(("torch.autograd.Variable", "torch.squeeze", "torch.flatten"))
+_SAME_NUMBERS = frozenset(("torch.autograd.Variable", "torch.squeeze", "torch.flatten", "torch.masked_select"))
+_SELECTED = ".masked_select"  # which leaves some of them out
 
 Hop = tuple[Site, str]
 
@@ -132,7 +133,7 @@ def _same_numbers(machine: Machine, value: Symbol) -> Value | None:
     facts = machine.facts
     name = value.name
     if name.startswith("."):
-        return value.inputs[0] if name[1:] in facts.shape_only_methods else None
+        return value.inputs[0] if name[1:] in facts.shape_only_methods or name == _SELECTED else None
     if name in facts.shape_only or name in _SAME_NUMBERS:
         position = 1 if name.endswith("()") else 0
         return value.inputs[position] if len(value.inputs) > position else None
