@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dllint.context.objects import Objects
-from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.pipelines import TransformStep, inside
 from dllint.values import Const, Instance, Items, Setting, Value
 
 # fmt: off
@@ -36,6 +36,8 @@ class Chance(Objects):
             return True
         if not isinstance(transform, Instance):
             return False
+        if step.own:
+            return any(not each.own and self.is_random(each) for each in inside(self._machine, transform))
         if step.kind.startswith("A."):
             return step.kind[2:] in kinds["albumentations-random"] and self._is_now_and_then(transform, None)
         if step.kind not in kinds["random"] or self._keeps_all(step, among):

@@ -86,6 +86,21 @@ def _step(machine: Machine, value: Value, guards: Guards) -> TransformStep:
     return TransformStep(value, guards, "", value.cls.name)
 
 
+def inside(machine: Machine, transform: Value) -> list[TransformStep]:
+    """The transforms of a library that one of the project applies to what it is given, without conditions.
+
+    Whether there is something before, ``out is None``, is none: it is so for the first part of an image.
+    """
+    found: list[TransformStep] = []
+    if not isinstance(transform, Instance):
+        return found
+    for method in ("__call__", "forward"):
+        made = _outcome(machine, transform, method, "image")
+        if made is not None and not isinstance(made, Items):  # several views of one image are for comparing
+            found.extend(_in_sample(machine, made, transform, (), set(), 0))
+    return [step for step in found if all(each.relation == "is" and each.operand is None for each in step.guards)]
+
+
 def list_of(machine: Machine, value: Value) -> Items | None:
     """The list of what a ``Compose`` or ``nn.Sequential`` applies one after another, or a list itself."""
     held = _held_by(machine, value)

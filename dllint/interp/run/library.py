@@ -135,14 +135,17 @@ def _loader(machine: Machine, name: str, arguments: Arguments, site: Site) -> Va
 def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, site: Site) -> None:
     """What the constructor of a library class does to an instance of a project class that derives from it.
 
-    It keeps its arguments under the names of its parameters; that of a loader makes a loader, and that of a sequence
-    holds the layers that it is given.
+    It keeps its arguments under the names of its parameters; that of a loader makes a loader, that of a sequence holds
+    the layers that it is given, and that of a composition its transforms.
     """
     if not isinstance(instance.cls, Class):
         return
     for base in instance.cls.library_bases:
         if base in machine.facts.sequential or base == "torch.nn.ModuleList":
             machine.emit(LibraryCall(site, base, arguments, instance))
+        steps = arguments.get(0, "transforms") if base.endswith(".Compose") else None
+        if steps is not None and machine.facts.transform_kind(base):
+            machine.write(instance.attributes, "transforms", steps)
     layers = _layers_given(machine, instance.cls, arguments, site)
     if layers is not None:
         machine.write(instance.attributes, "<items>", layers)
