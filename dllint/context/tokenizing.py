@@ -20,7 +20,8 @@ from dllint.values import Const, Instance, Items, OpenAttributes, Symbol, Value
 _CALL = ".from_pretrained()"
 _ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama-7b")
 _DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
-_ENCODERS = ("bert", "electra", "mpnet", "minilm")  # whose tokens see all others, but for what a mask takes out
+# Encoders, whose tokens see all others, but for what a mask takes out.
+_ENCODERS = ("bert", "electra", "mpnet", "minilm", "luke", "longformer", "layoutlm")
 _WITH_OWN_PADDING = (*_ENCODERS, "t5", "bart", "nllb", "m2m100", "marian", "opus-mt", "pegasus", "prophetnet")
 _KEEPING = (".to", ".cuda", ".cpu", ".long", ".contiguous")
 _ADAPTED = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_training", ".merge_and_unload")

@@ -25,6 +25,9 @@ layers generates behind 6 tokens of padding differs in 2 to 12 % of the tokens.
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")
     print(model(**batch).pooler_output)
 
+A `forward` that takes an `attention_mask` and calls an encoder without reading it has forgotten it just the same, if
+code of the project pads texts.
+
 ## Not reported
 Single texts; decoders, unless they generate and the file makes padding and end one token; encoder-decoder models, whose
 `generate` works out the mask; calls with arguments that are not seen. Parts of other models are not looked at.
@@ -51,23 +54,27 @@ from dllint.api import (
     OpaqueCall,
     PaddedBatch,
     Rule,
+    Site,
     Value,
+    nodes_of,
     set_argument,
 )
 
 _MASKS = ("attention_mask", "encoder_attention_mask", "inputs_embeds")
+_TAKEN = ("attention_mask", "attention_masks", "attn_mask")
+_PADS = r"\bpadding\s*=\s*(True|['\"](max_length|longest))|\bpad_to_max_length\s*=\s*True|\bDataCollatorWithPadding\b"
 
 
-def is_handled_by_hand(event: Event, batch: PaddedBatch, ctx: Context) -> bool:
+def is_handled_by_hand(event: Event, batch: PaddedBatch | None, ctx: Context) -> bool:
     """the model gets a mask, or arguments that are not seen"""
     call = event.site.node
     given = [keyword.arg for keyword in call.keywords] if isinstance(call, ast.Call) else [None]
     return any(name is None or name in _MASKS for name in given) or len(getattr(call, "args", ())) > 1
 
 
-def is_in_another_run(event: Event, batch: PaddedBatch, ctx: Context) -> bool:
+def is_in_another_run(event: Event, batch: PaddedBatch | None, ctx: Context) -> bool:
     """the batch is made where the model is not called"""
-    return ctx.exclusive(batch.call, event)
+    return batch is not None and ctx.exclusive(batch.call, event)
 
 
 class AttentionMaskNotPassed(Rule):
@@ -75,14 +82,31 @@ class AttentionMaskNotPassed(Rule):
     name = "attention-mask-not-passed"
     category = "correctness"
     severity = "warning"
-    triggers = (("padding",), ("from_pretrained",), ("input_ids",))
+    triggers = (("padding", "attention_mask", "attention_masks", "attn_mask"), ("from_pretrained",))
     fix_safety = "unsafe"
     references = ("https://huggingface.co/docs/transformers/glossary#attention-mask",)
     excuses = (is_handled_by_hand, is_in_another_run)
 
     def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
         if ctx.is_encoder(event.model) and ctx.is_used(event.result):
-            yield from self._judge(event, event.model, tuple(event.arguments.all()), ctx)
+            found = list(self._judge(event, event.model, tuple(event.arguments.all()), ctx))
+            yield from found or self._judge_forgotten(event, ctx)
+
+    def _judge_forgotten(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
+        """What the function around a call takes as a mask, and nothing in it reads."""
+        forgotten = _unread_mask(event)
+        if forgotten is None or ctx.excused(self, event, None) or not ctx.project_mentions(_PADS):
+            return
+        yield ctx.finding(
+            self,
+            event,
+            f"`{forgotten.arg}` is taken, and the model is not told which tokens are padding",
+            on=[event],
+            effect="the shorter texts attend to padding, and mean something else than alone",
+            help=f"pass `attention_mask={forgotten.arg}`",
+            trace=[(Site(event.site.module, forgotten), "the mask is taken here"), (event.site, "and not handed on")],
+            fix=("Pass the mask", set_argument(event.site, "attention_mask", forgotten.arg)),
+        )
 
     def on_opaque_call(self, event: OpaqueCall, ctx: Context) -> Iterator[Finding]:
         is_generation = event.name == "generate" and ctx.is_decoder(event.receiver)
@@ -106,6 +130,17 @@ class AttentionMaskNotPassed(Rule):
                 fix=("Pass the mask of the batch", _mask_passed(event, ctx)),
             )
             return
+
+
+def _unread_mask(event: ModelForward) -> ast.arg | None:
+    """The parameter for a mask of the function around a call, if nothing in the function reads it."""
+    around = event.frame.definition
+    function = around.node if around is not None else None
+    if around is None or not isinstance(function, ast.FunctionDef) or around.module is not event.site.module:
+        return None
+    given = [*function.args.args, *function.args.kwonlyargs]
+    names = nodes_of(function).names
+    return next((each for each in given if each.arg in _TAKEN and each.arg not in names), None)
 
 
 def _mask_passed(event: Event, ctx: Context) -> Edits:

@@ -196,7 +196,7 @@ def _is_what_is_missing(tail: Items, row: Items) -> bool:
     counted = [each.inputs[0] for each in times if isinstance(each, Symbol) and each.name == "len" and each.inputs]
     made_of = {id(each) for item in row.items for each in graph.sources(item, _MAX_STEPS)}
     return is_difference and any(
-        each is row or (isinstance(each, Items) and _is_beginning(each, row) and bool(each.items)) or id(each) in made_of
+        each is row or id(each) in made_of or (isinstance(each, Items) and each.items and _is_beginning(each, row))
         for each in counted
     )
 

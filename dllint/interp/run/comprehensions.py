@@ -39,7 +39,8 @@ def comprehend(machine: Machine, node: Comprehension, scope: Scope) -> Value:
         for condition in generator.ifs:
             machine.evaluate(condition, inner)
     made = _element(machine, node, inner)
-    return _collect(machine, node, [made, made] if _is_one_again(node, made[1], iterable) else [made], site, exact=False)
+    pairs = [made, made] if _is_one_again(node, made[1], iterable) else [made]
+    return _collect(machine, node, pairs, site, exact=False)
 
 
 def _is_short(iterable: Value) -> bool:
@@ -76,7 +77,9 @@ def _element(machine: Machine, node: Comprehension, scope: Scope) -> tuple[Value
     return Const(None), machine.evaluate(node.elt, scope)
 
 
-def _collect(machine: Machine, node: Comprehension, pairs: list[tuple[Value, Value]], site: Site, *, exact: bool) -> Value:
+def _collect(
+    machine: Machine, node: Comprehension, pairs: list[tuple[Value, Value]], site: Site, *, exact: bool
+) -> Value:
     if not isinstance(node, ast.DictComp):
         kind = "set" if isinstance(node, ast.SetComp) else "list"
         return machine.fresh(Items(kind, [value for _, value in pairs], site, exact=exact))

@@ -18,7 +18,7 @@ from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guard, Guards, Site
 from dllint.structure import Block, Loop
-from dllint.values import Arguments, Absent, Const, Function, Instance, Items, Scope, Symbol, Value
+from dllint.values import Absent, Arguments, Const, Function, Instance, Items, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
