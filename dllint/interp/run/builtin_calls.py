@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dllint.choices import Choice, alternatives, choose
 from dllint.forms import attribute_of
 from dllint.interp.run.attributes import attributes_of, class_of, get_attribute, set_attribute
+from dllint.interp.run.classes import find_member
 from dllint.interp.run.containers import is_conditional
 from dllint.interp.run.overriding import overridden
 from dllint.interp.run.unrolling import listed, numbers_of
@@ -196,6 +197,15 @@ def next_of(machine: Machine, base: Value, name: str, arguments: Arguments, site
     return machine.call(External("next"), Arguments((base,)), site) if is_iterator else None
 
 
+def _next(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
+    """``next(batches)``, of an object of the project that says what comes next."""
+    first = arguments.get(0, None)
+    if not isinstance(first, Instance) or not isinstance(first.cls, Class):
+        return None
+    member = find_member(machine, first.cls, "__next__")
+    return machine.invoke(member, Arguments(), site, receiver=first) if isinstance(member, Function) else None
+
+
 def _vars(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     first = arguments.get(0, None)
     return attributes_of(first, site) if isinstance(first, Instance) else None
@@ -298,6 +308,7 @@ BUILTINS: dict[str, Builtin] = {
     "set": _sequence("set"),
     "zip": _zip,
     "enumerate": _enumerate,
+    "next": _next,
     "vars": _vars,
     "dataclasses.asdict": _asdict,
     "exec": _exec,
