@@ -32,6 +32,7 @@ _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "compos
 _NAMED = frozenset(("parameters", "state"))  # of an optimizer, and what is loaded into something
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
+_LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable"))
 _MAX_BEHIND = 80
 _COMPUTED = frozenset(("input", "loss"))
 _MAX_STEPS = 40
@@ -257,8 +258,11 @@ class Assuming(Decisions, Uses):
 
 
 def _only_reads(name: str) -> bool:
-    """Whether a call, by its name, tells of an object or builds something around it, and leaves it alone."""
-    return speaks_of("reading", name)
+    """Whether a call, by its name, tells of an object or builds something around it, and leaves it alone.
+
+    So does one that makes room in a table of a model for more tokens, or saves its memory.
+    """
+    return name in _LEAVING or speaks_of("reading", name)
 
 
 def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:

@@ -28,6 +28,11 @@ _ADAPTED = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8
 _MAX_LAYERS = 8
 _OF_ONE = (".squeeze", ".flatten", ".clone", ".detach", "torch.tensor", "torch.as_tensor")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
+_OF_IMAGES = tuple(
+    f"{name}ForConditionalGeneration"
+    for name in ("Blip2", "Llava", "LlavaNext", "Qwen2VL", "Qwen2_5_VL", "Idefics2", "Idefics3", "Mllama", "VipLlava")
+)  # decoders that are given images as well
+_PROCESSOR = "Processor"  # what has a tokenizer and takes images
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class Tokenizing(Phases, Sources):
             return
         for batch, name in self._padded():
             sided: Assumptions = ()
-            if not any(known in name for known in _ALWAYS_RIGHT):
+            if not any(known in name for known in _ALWAYS_RIGHT) and not _is_told_right(batch.tokenizer):
                 sided = (
                     Assumption("effect", "the tokenizer pads at the right, as most do unless they are told otherwise"),
                 )
@@ -63,11 +68,14 @@ class Tokenizing(Phases, Sources):
         fetched = (event for dataset in self.data.made for event in self.data.fetching(dataset))
         for call in (*self.all_of(LibraryCall), *(event for event in fetched if isinstance(event, LibraryCall))):
             tokenizer = call.arguments.positional[0] if call.arguments.positional else None
-            if not call.name.endswith(_CALL) or "Tokenizer" not in call.name or not isinstance(tokenizer, Instance):
+            if not call.name.endswith(_CALL) or not isinstance(tokenizer, Instance):
+                continue
+            is_processor = _PROCESSOR in call.name  # which takes images first
+            if "Tokenizer" not in call.name and not is_processor:
                 continue
             padding = call.arguments.keywords.get("padding")
             kind = self.constant(padding) if padding is not None else None
-            texts = call.arguments.get(1, "text")
+            texts = call.arguments.get(None if is_processor else 1, "text")
             if kind in (True, "longest", "max_length") and (kind == "max_length" or _may_be_several(texts)):
                 several = Assumption("name", "there are several texts of different lengths in a batch")
                 yield (
@@ -151,7 +159,10 @@ class Tokenizing(Phases, Sources):
         cls = model.library_name.removesuffix(".from_pretrained")
         name = self._source(model)
         is_plain = cls == "transformers.AutoModel" and any(known in name for known in _DECODERS)
-        return cls.startswith("transformers.") and (cls.endswith(_CAUSAL) or is_plain)
+        is_of_images = cls.removeprefix("transformers.").startswith(_OF_IMAGES) and (
+            not cls.startswith("transformers.Blip2") or "-opt-" in name  # with which others, an encoder-decoder goes
+        )
+        return cls.startswith("transformers.") and (cls.endswith(_CAUSAL) or is_plain or is_of_images)
 
     def brought_by(self, event: Event, values: tuple[Value, ...], batch: PaddedBatch) -> Value | None:
         """The value that brings a batch to a call: one of its arguments, or the batch expanded (`model(**batch)`)."""
@@ -168,6 +179,14 @@ class Tokenizing(Phases, Sources):
         )
         is_it = any(each is made or (isinstance(each, ast.Name) and each.id in targets) for each in expanded)
         return result if is_it else None
+
+
+def _is_told_right(tokenizer: Instance) -> bool:
+    """Whether the program itself says that a tokenizer, or the one of a processor, pads at the right."""
+    of_processor = tokenizer.attributes.get("tokenizer") if _PROCESSOR in tokenizer.library_name else None
+    held = of_processor.attribute("padding_side") if isinstance(of_processor, Symbol) else None
+    told = (held, tokenizer.attributes.get("padding_side"), tokenizer.arguments.get(None, "padding_side"))
+    return any(isinstance(each, Const) and each.value == "right" for each in told)
 
 
 def _is_read(held: Mapping[str, Value], value: Value) -> bool:
