@@ -1,9 +1,10 @@
 """Layers named for adapters that the model does not have.
 
 `target_modules` names layers by the last part of their names, which differs from family to family: `q_proj` in Llama is
-`query` in BERT and a part of `c_attn` in GPT-2; `wi` of the first T5 is `wi_0` and `wi_1` in Flan-T5. What is not found
-is left out, and peft says nothing as long as one name fits: these layers get no adapter. Where none fits,
-`get_peft_model` raises.
+`query` in BERT and a part of `c_attn` in GPT-2; `wi` of the first T5 is `wi_0` and `wi_1` in Flan-T5, and `gate_up_proj`
+of Phi-3 are two layers in Gemma. What is not found is left out, and peft says nothing as long as one name fits: these
+layers get no adapter. Where none fits, `get_peft_model` raises, and so does a trainer of trl that is given the
+configuration.
 
 Measured with peft 0.21 and transformers 5.23: a list of which a part is absent gives no error and no warning; one of
 which all is absent ends in a `NoMatchingPeftModuleError`.
@@ -47,9 +48,13 @@ _ANY_T5 = _T5 | _GATED_T5
 _GPT2 = frozenset(("c_attn", "c_proj", "c_fc"))
 _DISTILBERT = frozenset(("q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"))
 _DEBERTA = frozenset(("query_proj", "key_proj", "value_proj", "dense"))
+_PHI2 = frozenset(("q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"))
+_PHI3 = frozenset(("qkv_proj", "o_proj", "gate_up_proj", "down_proj"))
 _LAYERS = (  # of models by what their names begin with, as they are written on the hub
     ("llama", _LLAMA), ("meta-llama", _LLAMA), ("tinyllama", _LLAMA), ("mistral-7b", _LLAMA), ("qwen2-", _LLAMA),
-    ("qwen2.5-", _LLAMA), ("gemma-2b", _LLAMA), ("gemma-7b", _LLAMA), ("bert-", _BERT),
+    ("qwen2.5-", _LLAMA), ("gemma-2b", _LLAMA), ("gemma-7b", _LLAMA), ("gemma-2-", _LLAMA), ("bert-", _BERT),
+    ("phi-2", _PHI2), ("phi-3-mini", _PHI3), ("phi-3-medium", _PHI3), ("phi-3.5-mini", _PHI3), ("smollm", _LLAMA),
+    ("zephyr-7b", _LLAMA), ("vicuna-", _LLAMA), ("qwen3-", _LLAMA), ("falcon-7b", _NEOX), ("falcon-40b", _NEOX),
     ("roberta-", _BERT | {"out_proj"}), ("xlm-roberta-", _BERT | {"out_proj"}), ("opt-", _OPT), ("whisper-", _OPT),
     ("bloom-", _NEOX), ("bloomz-", _NEOX), ("pythia-", _NEOX), ("gpt-neox", _NEOX), ("t5-v1_1-", _GATED_T5),
     ("t5-", _ANY_T5), ("flan-t5-", _GATED_T5), ("mt5-", _GATED_T5), ("gpt2", _GPT2), ("distilgpt2", _GPT2),
@@ -66,13 +71,15 @@ class LoraTargetModules(Rule):
     name = "lora-target-modules"
     category = "suspicious"
     severity = "warning"
-    triggers = (("get_peft_model",), ("target_modules",), ("from_pretrained",))
+    triggers = (("get_peft_model", "peft_config"), ("target_modules",), ("from_pretrained",))
     references = ("https://huggingface.co/docs/peft/package_reference/lora#peft.LoraConfig.target_modules",)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        if event.name != "peft.get_peft_model":
+        is_trainer = event.name.startswith("trl.") and event.name.endswith("Trainer")
+        if event.name != "peft.get_peft_model" and not is_trainer:
             return
-        model, config = ctx.loaded_model(event.arguments.get(0, "model")), event.arguments.get(1, "peft_config")
+        model = ctx.loaded_model(event.arguments.get(0, "model"))
+        config = event.arguments.get(None if is_trainer else 1, "peft_config")
         if model is None or not isinstance(config, Instance):
             return
         loaded, layers = _loaded(model, ctx)
@@ -91,6 +98,7 @@ class LoraTargetModules(Rule):
             event,
             f"no layer of this model is called {listed}{', …' if len(absent) > 2 else ''}",
             on=[model, config, given],
+            assuming=ctx.assumed_use(event.result, "the trainer") if is_trainer else (),
             effect="they get no adapter, and nothing says so" if is_silent else "peft finds no layer, and raises",
             help=f"name layers that `{loaded}` has, such as `{sorted(layers)[0]}`",
             trace=[
