@@ -1,8 +1,8 @@
 """Layers named for adapters that the model does not have.
 
 `target_modules` names layers by the last part of their names, which differs from family to family: `q_proj` in Llama is
-`query` in BERT and a part of `c_attn` in GPT-2; `wi` of the first T5 is `wi_0` and `wi_1` in Flan-T5, and `gate_up_proj`
-of Phi-3 are two layers in Gemma. What is not found is left out, and peft says nothing as long as one name fits: these
+`query` in BERT and a part of `c_attn` in GPT-2; `wi` of the first T5 is `wi_0` and `wi_1` in Flan-T5; `gate_up_proj` of
+Phi-3 is two layers in Gemma. What is not found is left out, and peft says nothing as long as one name fits: these
 layers get no adapter. Where none fits, `get_peft_model` raises, and so does a trainer of trl that is given the
 configuration.
 
