@@ -184,6 +184,14 @@ class Objects(Naming):
         """Whether a module certainly has a batch norm that keeps running statistics."""
         return has_batch_norm(self._machine, model)
 
+    def option_with_batch_norm(self, model: Value) -> Setting | None:
+        """The option that names the network which a model is, `models.get_model(args.arch)`, if that of its default has
+        batch norms."""
+        name = self.argument(model, 0, "name") if isinstance(model, Instance) and model.library_name else None
+        if not isinstance(name, Setting) or not isinstance(model, Instance):
+            return None
+        return name if self.facts.has_batch_norms(f"{model.library_name}:{self.constant(name)}") else None
+
     def layers_in(self, model: Value) -> frozenset[str]:
         """The library classes of the layers in a module and of what wraps them, as far as they are certain."""
         return layers_in(self._machine, model)

@@ -135,10 +135,18 @@ def wants_to_adapt(freeze: AttributeAssigned, frozen: Value, event: ModelForward
     functions = [frame.function for frame in (*freeze.frame.stack(), *event.frame.stack())]
     if _is_called_average(ctx.name_of(frozen), ctx) or ctx.speaks_of("sampled-evaluation", *functions):
         return True
-    if any(ctx.is_part(each.target, frozen) for each in ctx.all_of(ParametersUpdated)):
+    if any(ctx.is_part(each.target, frozen) for each in ctx.all_of(ParametersUpdated)) or _is_paired(frozen, ctx):
         return True
     written = (each for each in ctx.all_of(AttributeAssigned) if each.attribute == "data")
     return any(ctx.is_same(module, frozen) for each in written for module in ctx.modules_switched(each))
+
+
+def _is_paired(frozen: Value, ctx: Context) -> bool:
+    """Whether code goes over the parameters of a network beside those of another, as by `zip(a.parameters(), b...)`."""
+    name = ctx.name_of(frozen)
+    calls = [site for each in ("parameters", "named_parameters") for site in ctx.method_calls(each, of=name)]
+    around = (next(ctx.ancestors(site, ast.Call), None) for site in calls if name)
+    return any(call is not None and isinstance(call.func, ast.Name) and call.func.id == "zip" for call in around)
 
 
 def _is_called_average(name: str, ctx: Context) -> bool:
@@ -216,21 +224,24 @@ class FrozenBatchnormInTrainMode(Rule):
         reported: set[int] = set()
         for freeze in ctx.freezes:
             for frozen in ctx.modules_switched(freeze):
-                if id(frozen) in reported or not ctx.has_batch_norm(frozen):
+                option = ctx.option_with_batch_norm(frozen)
+                if id(frozen) in reported or not (ctx.has_batch_norm(frozen) or option is not None):
                     continue
                 event = _trained_through(frozen, freeze, ctx)
                 if event is not None and not ctx.excused(self, freeze, frozen, event):
                     reported.add(id(frozen))
-                    yield self._report(freeze, frozen, event, ctx)
+                    yield self._report(freeze, frozen, event, option, ctx)
 
-    def _report(self, freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> Finding:
+    def _report(
+        self, freeze: AttributeAssigned, frozen: Value, event: ModelForward, option: Value | None, ctx: Context
+    ) -> Finding:
         name = ctx.name_of(frozen) or "the frozen network"
         modes = ctx.modes(frozen, (event,))
         return ctx.finding(
             self,
             freeze,
             f"`{name}` is frozen, but its batch norms go on adapting their statistics in training mode",
-            on=[event, modes.assumptions_at(event), ctx.phase(event), ctx.left_alone(event, frozen)],
+            on=[event, modes.assumptions_at(event), ctx.phase(event), ctx.left_alone(event, frozen), option],
             assuming=ctx.assumed_evaluated(),
             effect="what it computes in evaluation mode moves away from what was frozen, though no parameter changes",
             help=f"call `{name}.eval()` after each `train()`, and `train()` of what is trained",
@@ -268,5 +279,8 @@ def _trained_through(frozen: Value, freeze: AttributeAssigned, ctx: Context) -> 
 
 def _leaves_out_others(guard: Guard, ctx: Context) -> bool:
     """Whether a condition leaves out only what has another name than norms have: ``"fc" not in name``."""
+    listed = guard.operand if guard.relation == "in" and isinstance(guard.operand, list | tuple) else [guard.operand]
+    is_one_of = guard.relation in ("in", "==") and all(isinstance(each, str) for each in listed)
     is_by_name = (guard.relation == "in" and guard.subject[:1] in "'\"") or "startswith(" in guard.subject
-    return is_by_name and not guard.holds and not ctx.speaks_of("normalization", *re.findall(r"\w+", guard.subject))
+    words = re.findall(r"\w+", f"{guard.subject} {' '.join(map(str, listed)) if is_one_of else ''}")
+    return (is_by_name or is_one_of) and not guard.holds and not ctx.speaks_of("normalization", *words)

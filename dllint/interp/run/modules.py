@@ -118,7 +118,7 @@ def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Si
     """Call something unresolved. It may be a model, and it may do anything to what it is given."""
     package = _looked_up_in(callee)
     if machine.facts.is_module_factory(f"{package}.get_model"):
-        return machine.call(External(f"{package}.get_model"), arguments, site)
+        return _made_by_name(machine, callee, package, arguments, site)
     result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, callee, arguments, result))
     if overriding.sets_options(name_of(callee)):
@@ -128,6 +128,15 @@ def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Si
     owner = callee.inputs[:1] if isinstance(callee, Symbol) and callee.name == "getattr" else ()  # of some method
     machine.emit(OpaqueCall(site, (*owner, *arguments.all())))
     return result
+
+
+def _made_by_name(machine: Machine, callee: Value, package: str, arguments: Arguments, site: Site) -> Value:
+    """``models.__dict__["resnet18"]()`` is ``models.resnet18()``, and of another name ``models.get_model(name)``."""
+    name = callee.inputs[1] if isinstance(callee, Symbol) and len(callee.inputs) > 1 else Symbol("unknown", site=site)
+    if isinstance(name, Const) and isinstance(name.value, str) and name.value.isidentifier():
+        return machine.call(External(f"{package}.{name.value}"), arguments, site)
+    given = Arguments((name, *arguments.positional), arguments.keywords, arguments.exact, arguments.mapping)
+    return machine.call(External(f"{package}.get_model"), given, site)
 
 
 def _looked_up_in(callee: Value) -> str:
