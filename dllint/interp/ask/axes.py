@@ -270,7 +270,10 @@ class Axes:
         return self._kept_batch(result, given)
 
     def _of_convolution(self, result: Symbol, layer: Instance, fact: Layer, given: Shape) -> Shape | None:
-        """(batch, channel, ...), the image or signal of a size that nobody computes here."""
+        """(batch, channel, ...), the image or signal of a size that nobody computes here.
+
+        The first axis of something is that of its samples then, but not what several axes were joined to.
+        """
         first = given.first(2)
         is_bare_signal = (
             fact.spatial == 1 and not fact.argument and given.rank is None
@@ -284,7 +287,9 @@ class Axes:
             (size or of_axis(result, 2 + i)).meant(meaning)
             for i, (size, meaning) in enumerate(zip(known, _SPATIAL[fact.spatial], strict=True))
         )
-        return Shape((first[0], channels.meant("channel"), *spatial))
+        is_front = first[0].is_atomic and any(factor.axis == 0 for factor in first[0].factors)
+        batch = first[0].meant("batch") if is_front and not first[0].meaning else first[0]
+        return Shape((batch, channels.meant("channel"), *spatial))
 
     def _pooled_to(self, layer: Instance) -> list[Size | None]:
         """The sizes that an adaptive pooling is told: a number for all of them, or one for each."""
