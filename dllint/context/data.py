@@ -126,7 +126,7 @@ class DataView(Passes):
     def windows_in(self, value: Value) -> list[Symbol]:
         """The slices of a sequence that overlap, in a value or in the samples of a dataset of the project."""
         sample = pipelines.sample_of(self._machine, value) if isinstance(value, Instance) else None
-        return list(overlapping_windows(sample if sample is not None else value))
+        return list(overlapping_windows(self._machine, sample if sample is not None else value))
 
     def random_parts(self) -> list[tuple[LoaderCreated, Instance, Value]]:
         """The loaders over a part that `random_split` drew, each with the part and the dataset that was split."""

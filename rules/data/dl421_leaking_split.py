@@ -33,9 +33,10 @@ evaluates. Frames of one video or several records of one patient, which look lik
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
-from dllint.api import Assumptions, Context, Finding, LibraryCall, Program, Rule, Site, Symbol
+from dllint.api import Assumptions, Context, Finding, LibraryCall, Program, Rule, Setting, Site, Symbol, Value
 
 _SPLIT = "sklearn.model_selection.train_test_split"
 
@@ -51,9 +52,12 @@ class LeakingSplit(Rule):
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != _SPLIT or not event.arguments.exact or event.arguments.get(None, "shuffle") is not None:
             return
-        windows = [window for given in event.arguments.positional for window in ctx.data.windows_in(given)]
-        if windows:
-            yield self._report(event.site, windows[0], ctx, event, *event.arguments.positional)
+        for given in event.arguments.positional:
+            windows = ctx.data.windows_in(given)
+            if windows:
+                way = _assumed_of_way(given, windows, ctx)
+                yield self._report(event.site, windows[0], ctx, event, assuming=way)
+                return
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         parts = ctx.data.random_parts()
@@ -65,7 +69,7 @@ class LeakingSplit(Rule):
             if windows and part.site is not None and id(part.site) not in reported:
                 reported.add(id(part.site))
                 yield self._report(
-                    part.site, windows[0], ctx, loader, whole, assuming=ctx.assumed_batches(loader.loader)
+                    part.site, windows[0], ctx, windows[0], loader, whole, assuming=ctx.assumed_batches(loader.loader)
                 )
 
     def _report(self, place: Site, window: Symbol, ctx: Context, *on: object, assuming: Assumptions = ()) -> Finding:
@@ -74,9 +78,29 @@ class LeakingSplit(Rule):
             self,
             place,
             "windows that overlap are split at random",
-            on=[window, *on],
+            on=[*_settings_of(window), *on],
             assuming=assuming,
             effect="the model was trained on nearly all of what it is validated on: the score is too good",
             help="split the sequence itself, before windows are cut, or in the order of time",
             trace=[*cut, (place, "neighbors go to different parts")],
         )
+
+
+def _settings_of(window: Symbol) -> list[Value]:
+    """What the program sets, by default, for the bounds of a window: its length."""
+    bounds = [each for bound in window.inputs[1:] for each in (bound, *(bound.inputs if _is_sum(bound) else ()))]
+    return [each for each in bounds if isinstance(each, Setting)]
+
+
+def _is_sum(bound: Value) -> TypeGuard[Symbol]:
+    return isinstance(bound, Symbol) and bound.name in ("+", "-")
+
+
+def _assumed_of_way(given: Value, windows: Sequence[Symbol], ctx: Context) -> Assumptions:
+    """What is assumed by who takes windows to be what is split: what they are cut from does not matter."""
+
+    def is_end(value: Value) -> bool:
+        ends = {id(window) for window in windows}
+        return id(value) in ends or not any(id(source) in ends for source in ctx.sources(value))
+
+    return tuple(ctx.assumed_of_computation(given, is_end))

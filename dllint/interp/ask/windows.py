@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from dllint.interp.ask.attempts import returned
 from dllint.interp.run.graph import sources
 from dllint.values import Const, Setting, Symbol, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
 
 _MAX_SOURCES = 200
 
 
-def overlapping_windows(value: Value) -> Iterator[Symbol]:
-    """The slices in a value, or in a sample of a dataset, that share most of what they hold with the next one."""
-    for source in sources(value, _MAX_SOURCES):
+def overlapping_windows(machine: Machine, value: Value) -> Iterator[Symbol]:
+    """The slices in a value, or in a sample of a dataset, that share most of what they hold with the next one.
+
+    What a function returns counts that was not entered, as one that cuts windows and has no word of any rule.
+    """
+    for source in _sources(machine, value):
         if isinstance(source, Symbol) and source.name == "slice" and len(source.inputs) >= 3:
             first, end = source.inputs[1:3]
-            length = _length(first, end)
-            if length is not None and _overlap(first, length):
+            length = _length(first, end, "+") or _length(end, first, "-")
+            if length is not None and _overlap(first if _is_counted(first) else end, length):
                 yield source
 
 
-def _length(first: Value, end: Value) -> Value | None:
-    """The length of a slice that begins at what is counted or asked for: of ``[i : i + n]`` it is ``n``."""
-    is_moving = isinstance(first, Symbol) and first.name in ("counter", "index")
-    if not is_moving or not isinstance(end, Symbol) or end.name != "+" or len(end.inputs) != 2:
+def _sources(machine: Machine, value: Value) -> Iterator[Value]:
+    for source in sources(value, _MAX_SOURCES):
+        yield source
+        inside = returned(machine, source)
+        if inside is not None:
+            yield from sources(inside, _MAX_SOURCES)
+
+
+def _length(counted: Value, other: Value, operator: str) -> Value | None:
+    """The length of a slice that begins or ends at what is counted or asked for.
+
+    Of ``[i : i + n]`` and of ``[i - n : i]`` it is ``n``.
+    """
+    if not _is_counted(counted) or not isinstance(other, Symbol) or other.name != operator or len(other.inputs) != 2:
         return None
-    rest = [each for each in end.inputs if each is not first]
+    if operator == "-" and other.inputs[0] is not counted:
+        return None
+    rest = [each for each in other.inputs if each is not counted]
     return rest[0] if len(rest) == 1 else None
+
+
+def _is_counted(value: Value) -> bool:
+    return isinstance(value, Symbol) and value.name in ("counter", "index")
 
 
 def _overlap(first: Value, length: Value) -> bool:
