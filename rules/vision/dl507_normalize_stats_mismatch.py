@@ -1,8 +1,8 @@
 """Normalization with numbers that the model was not, or is not to be, trained with.
 
 `Normalize` subtracts a mean and divides by a deviation. The model gets used to what comes out: if evaluation uses other
-numbers than training, ImageNet's numbers are mistyped or in the order of BGR, or numbers for pixels of 0 to 255 meet
-pixels of 0 to 1, it sees images of a kind that it never saw.
+numbers than training, ImageNet's numbers are mistyped or in the order of BGR, numbers for pixels of 0 to 255 meet
+pixels of 0 to 1, or mean and deviation changed places, as their names say, it sees images of a kind that it never saw.
 
 Measured on images with natural statistics: ImageNet's numbers on pixels of 0 to 255 give a mean of about 515 and a
 deviation of 247, instead of 0 and 1; in the wrong order they shift the channels by -.27, .04 and .36 deviations, which
@@ -37,6 +37,7 @@ Unsafe because it changes what the model sees, as it should.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,6 +48,8 @@ from dllint.api import (
     Edits,
     Finding,
     Instance,
+    Items,
+    LibraryCall,
     Normalization,
     NormalizationUse,
     Numbers,
@@ -61,6 +64,8 @@ from dllint.api import (
 )
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_MEANS = re.compile(r"(?i)(?<![a-z])means?(?![a-z])")
+_DEVIATIONS = re.compile(r"(?i)(?<![a-z])(stds?|stdev|std_?dev)(?![a-z])")
 _UNSCALED = frozenset(("PILToTensor", "ToImage", "ToImageTensor"))
 
 
@@ -94,6 +99,28 @@ class NormalizeStatsMismatch(Rule):
 
     def __init__(self) -> None:
         self._reported: list[Instance] = []
+
+    def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        mean, deviation = event.arguments.get(0, "mean"), event.arguments.get(1, "std")
+        is_known = any(isinstance(each, Items | Const) for each in (mean, deviation))
+        if ctx.facts.transform_kind(event.name) != "Normalize" or is_known or not isinstance(event.result, Instance):
+            return
+        written = [_name_as_written(event.site.node, *place) for place in ((0, "mean"), (1, "std"))]
+        if _MEANS.search(written[0]) or not _MEANS.search(written[1]):
+            return
+        if _DEVIATIONS.search(written[1]) or not _DEVIATIONS.search(written[0]):
+            return
+        self._reported.append(event.result)
+        yield ctx.finding(
+            self,
+            event,
+            f"`{written[0]}` is given as the mean, and `{written[1]}` as the deviation",
+            on=[event],
+            assuming=[Assumption("name", "the numbers are what they are called"), *ctx.assumed_use(event.result, "it")],
+            effect="the model sees images of another kind than it was, or will be, trained with",
+            help="exchange the two",
+            trace=[(event.site, "the pixels are normalized here")],
+        )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         composed = list(ctx.all_of(TransformsComposed))
@@ -156,6 +183,17 @@ class NormalizeStatsMismatch(Rule):
             trace=[(pipeline.site, f"the pipeline normalizes with {pipeline.text}")],
             fix=("Use ImageNet's numbers", problem.edits),
         )
+
+
+def _name_as_written(call: ast.AST, position: int, keyword: str) -> str:
+    """The last part of the name of an argument, ``config.mean``, ``stats["mean"]``; nothing of what is computed."""
+    if not isinstance(call, ast.Call):
+        return ""
+    given = [*call.args[position : position + 1], *(each.value for each in call.keywords if each.arg == keyword)]
+    node = given[0] if given else None
+    if isinstance(node, ast.Subscript):
+        return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else ""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 # ---------------------------------------------------------------------------------------- training and evaluation
