@@ -55,7 +55,7 @@ class LeakingSplit(Rule):
         for given in event.arguments.positional:
             windows = ctx.data.windows_in(given)
             if windows:
-                way = _assumed_of_way(given, windows, ctx)
+                way = _assumed_between(given, windows, ctx)
                 yield self._report(event.site, windows[0], ctx, event, assuming=way)
                 return
 
@@ -96,7 +96,7 @@ def _is_sum(bound: Value) -> TypeGuard[Symbol]:
     return isinstance(bound, Symbol) and bound.name in ("+", "-")
 
 
-def _assumed_of_way(given: Value, windows: Sequence[Symbol], ctx: Context) -> Assumptions:
+def _assumed_between(given: Value, windows: Sequence[Symbol], ctx: Context) -> Assumptions:
     """What is assumed by who takes windows to be what is split: what they are cut from does not matter."""
 
     def is_end(value: Value) -> bool:

@@ -118,7 +118,7 @@ class NormalizeStatsMismatch(Rule):
             on=[event],
             assuming=[Assumption("name", "the numbers are what they are called"), *ctx.assumed_use(event.result, "it")],
             effect="the model sees images of another kind than it was, or will be, trained with",
-            help="exchange the two",
+            help="pass the mean first, and then the deviation",
             trace=[(event.site, "the pixels are normalized here")],
         )
 

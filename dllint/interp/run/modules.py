@@ -78,8 +78,10 @@ def _output(machine: Machine, model: Value, arguments: Arguments, site: Site, gr
     """What a module returns: of a layer of torch, the result of that layer; of others, of their ``forward``."""
     library_name = model.library_name if isinstance(model, Instance) else ""
     is_layer = library_name.startswith("torch.nn.") and role_of(machine, model) == "module"
-    name = f"{library_name}()" if is_layer else "forward"
-    return Symbol(name, (model, *arguments.all()), site, arguments=arguments, grad=grad)
+    given = (model, *arguments.all())
+    if is_layer:
+        return Symbol(f"{library_name}()", given, site, arguments=arguments, grad=grad)
+    return Symbol("forward", given, site, arguments=arguments, grad=grad)
 
 
 _STOPS = frozenset(("breakpoint", "set_trace", "exit", "_exit"))
