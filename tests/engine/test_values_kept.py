@@ -40,6 +40,10 @@ class TestRegistered:
         made = 'self.register_parameter("scale", nn.Parameter(torch.Tensor(3, 5)))'
         assert ask(of_module(made, "F.linear(x, self.scale)"), shape) == "(..., 3)"
 
+    def test_a_buffer_that_is_filled_later_is_not_none(self) -> None:
+        code = of_module('self.register_buffer("seen", None)', "x if self.seen is None else torch.zeros(4, 2)")
+        assert ask(code, origin) == "torch.zeros, unknown"
+
     def test_of_a_name_that_is_computed_nothing_is_known(self) -> None:
         assert ask(of_module("self.register_buffer(wide, torch.zeros(4, 2))", "self.seen"), shape) == "(...)"
 

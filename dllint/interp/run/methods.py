@@ -346,11 +346,15 @@ def _add_module(machine: Machine, base: Value, name: str, arguments: Arguments, 
 
 
 def _register_tensor(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    """``register_buffer(name, tensor)`` and ``register_parameter(name, parameter)``: the module has it by this name."""
+    """``register_buffer(name, tensor)`` and ``register_parameter(name, parameter)``: the module has it by this name.
+
+    A buffer that is none is there to be filled later, by another call.
+    """
     key, tensor = arguments.get(0, "name"), arguments.get(1, "tensor" if name == "register_buffer" else "param")
     if not isinstance(base, Instance) or tensor is None or not isinstance(key, Const) or not isinstance(key.value, str):
         return None
-    set_attribute(machine, base, key.value, tensor)
+    if name == "register_parameter" or not isinstance(tensor, Const):
+        set_attribute(machine, base, key.value, tensor)
     return Const(None)
 
 
