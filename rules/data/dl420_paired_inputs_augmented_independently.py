@@ -143,7 +143,7 @@ class PairedInputsAugmentedIndependently(Rule):
                 *ctx.data.assumed_reading(dataset),
             ],
             effect="in half of the samples the target belongs to other pixels: the model learns an average",
-            help="toss one coin for both",
+            help="draw one number for both",
             trace=[(first.site, f"`{first.name}` is flipped here"), (second.site, f"`{second.name}` is flipped here")],
         )
 
