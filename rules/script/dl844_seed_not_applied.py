@@ -182,7 +182,7 @@ class SeedNotApplied(Rule):
             self,
             seed,
             f"`{seed.frame.function}` does not seed torch, which draws the weights and the order of the samples",
-            on=[drawn],
+            on=[drawn, first],
             effect="each run starts from other weights, or takes the samples in another order",
             help="seed it as well: `torch.manual_seed(seed)`",
             trace=[(seed.site, "other generators are seeded here"), (drawn.site, f"and torch {draws} here")],
