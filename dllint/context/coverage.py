@@ -22,7 +22,7 @@ _MADE = frozenset(
 _Maker = OptimizerCreated | ParametersAdded
 _PASSING = frozenset(  # what makes of parameters nothing but some of them, or a list of them
     ("filter", "list", "tuple", "chain", "itertools.chain", "itertools.chain.from_iterable", "+", "element", "item",
-     "parameters", "named_parameters", "sum", "slice")
+     "parameters", "named_parameters", "sum", "slice", "generator")
 )  # fmt: skip
 _LISTS = ("torch.nn.ModuleList", "torch.nn.Sequential")
 _NOT_USING = frozenset(("__init__", "parameters", "named_parameters"))

@@ -171,7 +171,7 @@ class SeedNotApplied(Rule):
     def _without_torch(self, seeds: list[RandomSeeded], ctx: Context) -> Iterator[Finding]:
         """Where a function that seeds a run, by its name, seeds all but torch."""
         first = next(iter(ctx.all_of(OptimizerStep)), None)
-        seed = next((each for each in seeds if _is_for_a_run(each)), None)
+        seed = next((each for each in seeds if _is_for_a_run(each, ctx)), None)
         drawn = _drawn_by_torch(seed, ctx) if seed is not None else None
         if seed is None or first is None or drawn is None or ctx.position(seed) > ctx.position(first):
             return
@@ -216,11 +216,13 @@ class SeedNotApplied(Rule):
                     )
 
 
-def _is_for_a_run(seed: RandomSeeded) -> bool:
+def _is_for_a_run(seed: RandomSeeded, ctx: Context) -> bool:
     """Whether a seed is set by a function of the project that is there to seed a run, as its name says."""
     name = seed.frame.function
     names = (name, seed.frame.owner)
-    return "seed" in name.lower() and not any(_OF_A_PART.search(each) for each in names)
+    bases = ctx.library_bases(seed.frame.receiver) if seed.frame.receiver is not None else ()
+    is_of_data = any(base.startswith("torch.utils.data.") for base in bases)
+    return "seed" in name.lower() and not is_of_data and not any(_OF_A_PART.search(each) for each in names)
 
 
 def _may_seed_torch(ctx: Context) -> bool:
