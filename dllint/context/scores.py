@@ -43,6 +43,13 @@ def _last(node: ast.AST) -> str:
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
+def _given_dataset(call: ast.AST) -> ast.expr | None:
+    """What a call that makes a loader is given for the dataset, as it is written."""
+    if not isinstance(call, ast.Call):
+        return None
+    return next((each.value for each in call.keywords if each.arg == "dataset"), call.args[0] if call.args else None)
+
+
 def _writes_into_self(method: ast.FunctionDef) -> bool:
     stored = (node for node in ast.walk(method) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
     return method.name != "__init__" and any(getattr(node.value, "id", "") == "self" for node in stored)
@@ -149,6 +156,13 @@ class Scores(Phases):
 
     def counts_samples(self, one: BatchLoop, divisor: ast.expr) -> bool:
         """Whether a number is that of the samples in all batches of a loop, as it is written: `len(loader.dataset)`."""
+        counted = divisor.args[0] if isinstance(divisor, ast.Call) and len(divisor.args) == 1 else None
+        if isinstance(divisor, ast.Call) and counted is not None and _last(divisor.func) == "len":
+            loaders = [loader for each in self.data.passes if each.loop is one.loop for loader in each.loaders]
+            made = [event for event in self.data.loaders if any(event.loader is loader for loader in loaders)]
+            sets = [given for event in made if (given := _given_dataset(event.site.node)) is not None]
+            if sets and all(ast.unparse(each) == ast.unparse(counted) for each in sets):
+                return True
         return counts_samples(divisor, one.node, self._around(one))
 
     def batch_mean_in(self, one: BatchLoop, added: Sum) -> LossCall | None:

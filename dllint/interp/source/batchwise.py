@@ -306,6 +306,10 @@ def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
         expression = as_number(expression)
         if not isinstance(expression, ast.Name):
             break
+        beside = _bound_beside(expression, loop)
+        if beside is not None:
+            expression = beside
+            continue
         given = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == expression.id]
         stores = [each for each in given if isinstance(each.ctx, ast.Store)]
         value = dict(_bindings(loop.body)).get(expression.id)
@@ -313,6 +317,25 @@ def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
             break
         expression = value
     return expression
+
+
+def _bound_beside(read: ast.Name, loop: ast.For) -> ast.expr | None:
+    """What an arm of a branch in a loop binds a variable to, above a place in this very arm that reads it."""
+    inside = (node for node in walk(loop) if isinstance(node, ast.If))
+    arms = [arm for node in inside for arm in (node.body, node.orelse) if any(_contains(each, read) for each in arm)]
+    for statement in reversed(arms[-1] if arms else []):
+        if statement.lineno < read.lineno and read.id in _stored_in(statement):
+            is_plain = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+            return statement.value if is_plain and isinstance(statement, ast.Assign) else None
+    return None
+
+
+def _contains(node: ast.AST, wanted: ast.AST) -> bool:
+    return any(each is wanted for each in walk(node))
+
+
+def _stored_in(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
 
 
 def _bindings_behind(value: ast.expr, loop: ast.For) -> int:
