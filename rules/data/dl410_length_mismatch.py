@@ -42,9 +42,9 @@ of .743, .194 and .279 instead of .971, .981 and .970; where one in ten is, .164
 ## Not reported
 Lists that are both filtered, or of which one is made from the other; lists of indices, through which the others are
 read; lists that are changed again; files of a folder that are chosen by their names, as there may be no others. A
-`__getitem__` that asks where its index stands (a condition on it or on a length, a remainder of anything but the parts
-of an entry, `min`), lists that are padded, and files with a `collate_fn`, which may take windows that are shorter. Pieces
-of what is repeated, or where there is a sampler.
+`__getitem__` that asks where its index stands (a condition on it or on a length, `min`, a remainder of anything but the
+parts of an entry), lists that are padded, and files with a `collate_fn`, which may take windows that are shorter.
+Pieces of what is repeated, or where there is a sampler.
 
 ## On real code
 283 public repositories, of which 18 filter what a dataset keeps: no finding.
