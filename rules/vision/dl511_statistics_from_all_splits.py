@@ -71,7 +71,7 @@ _CUT_OFFS = ("max_features", "min_df", "max_df")  # by how often a word is met
 def is_of_training_data(split: LibraryCall, fitted: Symbol, ctx: Context) -> bool:
     """what it is fitted on is for training, as its name says: only a part for validation is split off"""
     names = [name for given in fitted.inputs[1:2] for name in ctx.names_behind(given)]
-    return ctx.speaks_of("training", *names)
+    return ctx.speaks_of("training", *names) or (fitted.site is not None and _is_named_training(fitted.site, ctx))
 
 
 def is_not_held_out(split: LibraryCall, fitted: Symbol, ctx: Context) -> bool:
@@ -216,7 +216,9 @@ def _is_fitted_on_it(transform: Site, ctx: Context) -> bool:
         names = (ast.unparse(made.func.value), _variable_of(fit))
         is_above = fit.module is transform.module and fit.line <= transform.line
         if is_above and scaler in names and ast.unparse(made.args[0]) == samples:
-            return ctx.scope(fit) == ctx.scope(transform)
+            around = list(ctx.ancestors(transform, ast.If))
+            is_sure = all(branch in around for branch in ctx.ancestors(fit, ast.If))
+            return is_sure and ctx.scope(fit) == ctx.scope(transform)
     return False
 
 
