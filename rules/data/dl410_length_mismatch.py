@@ -128,7 +128,7 @@ class LengthMismatch(Rule):
         beyond = next((read for read in own if read.at in ("ahead", "window", "multiple")), None)
         others = next((read for read in reads if read.name != name and read.at == "index"), None)
         split = next((read for read in split_reads(methods["__getitem__"]) if read.name == name), None)
-        if length is not None and split is not None and not _is_repeated(name, owner, methods["__init__"], ctx):
+        if length is not None and split is not None and not _may_have_all(name, owner, methods["__init__"], ctx):
             yield self._report_split(Site(program.module, length), name, Site(program.module, split.node), ctx)
         if length is None or not own:
             return
@@ -178,7 +178,7 @@ class LengthMismatch(Rule):
         )
 
 
-def _is_repeated(name: str, owner: ast.ClassDef, init: ast.FunctionDef, ctx: Context) -> bool:
+def _may_have_all(name: str, owner: ast.ClassDef, init: ast.FunctionDef, ctx: Context) -> bool:
     """Whether a list may have its entries several times, or a sampler may ask for more samples than it has entries."""
     made = only_value(name, owner, init)
     is_product = any(isinstance(node, ast.Mult) for node in ast.walk(made)) if made is not None else True

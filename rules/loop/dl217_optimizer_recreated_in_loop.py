@@ -39,7 +39,6 @@ by hand takes effect, and Adam in every epoch.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -58,7 +57,6 @@ from dllint.api import (
     Value,
 )
 
-_OF_RUNS = re.compile(r"(?i)client|task|fold|user|run|seed|trial|site|node|agent|worker|domain|model|net")
 _STATEFUL = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad", "Adadelta")
 
 
@@ -136,7 +134,7 @@ def _unit(loop: Loop, event: OptimizerCreated, ctx: Context) -> str:
         inner = ctx.loops_around(each)[: ctx.loops_around(each).index(loop)]
         if not inner and ctx.goes_over_loader(loop):
             return "batch"
-        if not inner and event.frame is each.frame and _is_of_steps(loop):
+        if not inner and event.frame is each.frame and _is_of_steps(loop, ctx):
             return "step"
         is_epoch = any("epoch" in name.lower() for name in loop.targets)
         if is_epoch and len(inner) == 1 and ctx.goes_over_data(inner[0]):
@@ -144,7 +142,7 @@ def _unit(loop: Loop, event: OptimizerCreated, ctx: Context) -> str:
     return ""
 
 
-def _is_of_steps(loop: Loop) -> bool:
+def _is_of_steps(loop: Loop, ctx: Context) -> bool:
     """Whether a loop goes on and on, or counts, and what it counts is no model, task or run of its own."""
     if isinstance(loop.site.node, ast.While):
         return True
@@ -152,7 +150,7 @@ def _is_of_steps(loop: Loop) -> bool:
     counts = isinstance(head, ast.Call) and any(
         isinstance(each, ast.Name) and each.id in ("range", "trange") for each in ast.walk(head)
     )
-    return counts and not any(_OF_RUNS.search(name) for name in loop.targets)
+    return counts and not ctx.speaks_of("run-of-its-own", *loop.targets)
 
 
 def _is_stateful(optimizer: Value, ctx: Context) -> bool:

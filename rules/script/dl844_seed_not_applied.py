@@ -84,7 +84,7 @@ _OF_TORCH = (
     "set_rng_state",
     "set_determinism",
 )  # what may seed torch
-_OF_A_PART = re.compile(r"(?i)worker|env|num_?py|^np_|_np$|^_?seed$|random_?state|data|split|sampl")
+_OF_A_PART = re.compile(r"(?i)num_?py|^np_|_np$|data|split|sampl")  # and not for the whole run
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -222,7 +222,9 @@ def _is_for_a_run(seed: RandomSeeded, ctx: Context) -> bool:
     names = (name, seed.frame.owner)
     bases = ctx.library_bases(seed.frame.receiver) if seed.frame.receiver is not None else ()
     is_of_data = any(base.startswith("torch.utils.data.") for base in bases)
-    return "seed" in name.lower() and not is_of_data and not any(_OF_A_PART.search(each) for each in names)
+    is_of_part = any(_OF_A_PART.search(each) for each in names) or name.strip("_") == "seed"
+    is_of_other = any(ctx.speaks_of(topic, *names) for topic in ("environment", "rank"))
+    return "seed" in name.lower() and not (is_of_data or is_of_part or is_of_other)
 
 
 def _may_seed_torch(ctx: Context) -> bool:
