@@ -107,6 +107,7 @@ from dllint.interp.source.sample_reads import (
     declared_length,
     only_value,
     sample_reads,
+    split_reads,
 )
 from dllint.interp.source.set_order import SetIds, ids_in_set_order
 from dllint.rewriting import (
@@ -322,6 +323,7 @@ __all__ = [
     "sample_reads",
     "set_argument",
     "spelling_of",
+    "split_reads",
     "statement_around",
     "together",
     "unwrap_call",

@@ -39,6 +39,7 @@ def test_entries_are_written_as_they_are_looked_up() -> None:
         ("optimizer", "opt optimizer_G optims myoptimizer self.optim1", "option adopt topology"),
         ("adaptive-optimizer", "torch.optim.AdamW RMSprop lion.Lion adam", "SGD torch.optim.LBFGS adamant"),
         ("resuming", "resume_from args.resume continue_training", "presume discontinue"),
+        ("run-of-its-own", "client_id taskIndex fold k_fold model_index runs", "epoch step folder t netting"),
         ("fine-tuning", "args.finetune fineTune is_finetuned fine_tuning", "refine tune fine_grained"),
         ("debugging", "debug debug_train is_debugging sanity_check overfit_one_batch quick_run", "bug sane quickly"),
         ("environment", "env envs vec_env test_env self.environment gymEnv", "envelope inventory environ"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
-from dllint.choices import Choice, alternatives
+from dllint.choices import Choice, alternatives, shared
 from dllint.context.freezing import Freezing
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, LossCall, OptimizerCreated, OptimizerStep, ParametersAdded
@@ -21,7 +22,7 @@ _MADE = frozenset(
 _Maker = OptimizerCreated | ParametersAdded
 _PASSING = frozenset(  # what makes of parameters nothing but some of them, or a list of them
     ("filter", "list", "tuple", "chain", "itertools.chain", "itertools.chain.from_iterable", "+", "element", "item",
-     "parameters", "named_parameters", "sum", "slice")
+     "parameters", "named_parameters", "sum", "slice", "generator")
 )  # fmt: skip
 _LISTS = ("torch.nn.ModuleList", "torch.nn.Sequential")
 _NOT_USING = frozenset(("__init__", "parameters", "named_parameters"))
@@ -80,7 +81,7 @@ class Coverage(Freezing, Uses):
         for event, loss in self._losses():
             for left in self._left_out_of(event, loss, held, covered):
                 found.setdefault(id(left.module), left)
-        return list(found.values())
+        return [each for left in found.values() for each in _whichever_it_is(left, found)]
 
     def _left_out_of(
         self, event: Event, loss: Value, held: dict[_Maker, list[Value]], covered: set[int]
@@ -209,6 +210,18 @@ class Coverage(Freezing, Uses):
                 return None
             pending.extend(each for held in (*graph.held_by(value), *_put_into(value)) for each in self.objects(held))
         return found
+
+
+def _whichever_it_is(left: Untrained, found: dict[int, Untrained]) -> Iterator[Untrained]:
+    """What is left out; of several of which a module is one, and which all are, the first, whichever it is."""
+    for choice in left.module.choices:
+        others = [found.get(id(option)) for _, option in choice.options]
+        each = [other for other in others if other is not None and other.loss is left.loss]
+        if len(each) == len(others):
+            if left is each[0]:
+                yield replace(left, guards=reduce(shared, (other.guards for other in each)))
+            return
+    yield left
 
 
 def _is_of_tensors(value: Symbol) -> bool:

@@ -115,6 +115,13 @@ def file_name(pattern: str) -> str:
     return name if len(re.findall(r"\w", stem)) > 2 else ""
 
 
+def is_file_of(name: str, pattern: str) -> bool:
+    """Whether a file is called so, or the number in its name is one that is filled in: `run_0099.pt` of `run_*.pt`."""
+    if name == pattern:
+        return True
+    return pattern != "" and re.fullmatch(re.escape(pattern).replace(r"\*", r"\d+"), name) is not None
+
+
 def _pattern(node: ast.expr, module: SourceModule, place: ast.AST, steps: int) -> str:
     """A path as it is written: names stand for what they are assigned, options for defaults, `*` for the rest."""
 

@@ -15,6 +15,7 @@ from dllint.sites import Guards
 from dllint.values import Instance, Symbol
 
 _MAX_SOURCES = 60
+_TAKEN_OUT = frozenset(("element", "item", "filter", "generator"))
 
 
 def assumed_of_options(choice: Choice, name: str = "") -> Iterator[Assumption]:
@@ -46,5 +47,15 @@ def unresolved_options(value: Choice) -> list[tuple[Guards, Symbol]]:
         if isinstance(option, Symbol)
         and id(option) not in wrapped
         and (option.name == "call" or not graph.is_tensor_operation(option))
+        and not _is_parameter_of_known(option)
         and not any(source is not option and id(source) in known for source in graph.sources(option, _MAX_SOURCES))
     ]
+
+
+def _is_parameter_of_known(option: Symbol) -> bool:
+    """Whether something is a parameter of a module that is known, or some of these, taken out of `parameters()`."""
+    value = option
+    while value.name in _TAKEN_OUT and value.inputs and isinstance(value.inputs[0], Symbol):
+        value = value.inputs[0]
+    is_asked_for = value.name in ("parameters", "named_parameters") and bool(value.inputs)
+    return is_asked_for and isinstance(value.inputs[0], Instance)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_pattern, path_texts
-from dllint.context.loading import LOADS, Load, file_name, is_other_folder, loads_in
+from dllint.context.loading import LOADS, Load, file_name, is_file_of, is_other_folder, loads_in
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources
@@ -118,7 +118,7 @@ class Resuming(Optimizers, Paths, Sources):
         """Where other code loads a file of the name of a checkpoint, from the same folder or one above or below."""
         file, path = file_name(path_pattern(saved.event.path)), self.constant(saved.event.path)
         constant = path if isinstance(path, str) else ""
-        same = (load for load in self._loads_nearby(saved) if load.file == file != "")
+        same = (load for load in self._loads_nearby(saved) if file != "" and is_file_of(load.file, file))
         yield from (load for load in same if not is_other_folder(constant, load.path))
 
     def _loads_nearby(self, saved: Saved) -> Iterator[Load]:

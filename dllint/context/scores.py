@@ -10,7 +10,7 @@ from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.phases import Phase, Phases
-from dllint.events import Backward, Event, LossCall, ModelForward
+from dllint.events import Backward, Event, Frame, LossCall, ModelForward
 from dllint.interp.source.batchwise import (
     Mean,
     Remainder,
@@ -35,11 +35,19 @@ from dllint.sites import Site
 from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value
 
+_ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _REDUCTIONS = ("reduction", "size_average", "reduce")
 
 
 def _last(node: ast.AST) -> str:
     return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _given_dataset(call: ast.AST) -> ast.expr | None:
+    """What a call that makes a loader is given for the dataset, as it is written."""
+    if not isinstance(call, ast.Call):
+        return None
+    return next((each.value for each in call.keywords if each.arg == "dataset"), call.args[0] if call.args else None)
 
 
 def _writes_into_self(method: ast.FunctionDef) -> bool:
@@ -148,6 +156,13 @@ class Scores(Phases):
 
     def counts_samples(self, one: BatchLoop, divisor: ast.expr) -> bool:
         """Whether a number is that of the samples in all batches of a loop, as it is written: `len(loader.dataset)`."""
+        counted = divisor.args[0] if isinstance(divisor, ast.Call) and len(divisor.args) == 1 else None
+        if isinstance(divisor, ast.Call) and counted is not None and _last(divisor.func) == "len":
+            loaders = [loader for each in self.data.passes if each.loop is one.loop for loader in each.loaders]
+            made = [event for event in self.data.loaders if any(event.loader is loader for loader in loaders)]
+            sets = [given for event in made if (given := _given_dataset(event.site.node)) is not None]
+            if sets and all(ast.unparse(each) == ast.unparse(counted) for each in sets):
+                return True
         return counts_samples(divisor, one.node, self._around(one))
 
     def batch_mean_in(self, one: BatchLoop, added: Sum) -> LossCall | None:
@@ -189,15 +204,16 @@ class Scores(Phases):
     def compared_with_best(self, event: Event) -> Iterator[Site]:
         """The new values that are compared with the best so far (`loss < best_loss`) where that decides an event."""
         tested = {id(guard.node) for guard in event.guards if guard.node is not None}
-        places = [event.site, *(frame.call for frame in event.frame.stack() if frame.call is not None)]
-        for place in places:
+        places = [(event.site, event.frame)]
+        places += ((frame.call, frame.caller) for frame in event.frame.stack() if frame.call and frame.caller)
+        for place, frame in places:
             tests = (node.test for node in ancestors(place) if isinstance(node, ast.If))
             for node in (each for test in tests for each in ast.walk(test) if id(each) in tested):
-                if isinstance(node, ast.Compare) and len(node.ops) == 1:
+                if isinstance(node, ast.Compare) and isinstance(node.ops[0], _ORDER) and len(node.ops) == 1:
                     sides = (node.left, node.comparators[0])
                     new = [side for side in sides if not self.speaks_of("record", ast.unparse(side))]
                     if len(new) == 1:
-                        yield Site(place.module, new[0])
+                        yield _as_given(Site(place.module, new[0]), frame)
 
     def has_validation(self, loops: Iterable[Loop]) -> bool:
         """Whether held-out data that is not called a test set is evaluated in one of some loops."""
@@ -273,6 +289,36 @@ class Scores(Phases):
                 told = f"`{text}` is of {phase}, as its name says"
                 return Phase(phase, told, (Assumption("name", told),))
         return Phase("unknown")
+
+
+def _as_given(site: Site, frame: Frame) -> Site:
+    """What a call gives for a value that is a parameter of the function it is read in; else the value itself."""
+    while isinstance(site.node, ast.Name) and frame.definition and frame.call and frame.caller:
+        function, call = frame.definition.node, frame.call.node
+        name = _parameter_behind(site.node, function) if isinstance(function, ast.FunctionDef) else ""
+        if not name or not isinstance(function, ast.FunctionDef) or not isinstance(call, ast.Call):
+            break
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        place = names.index(name) - (frame.receiver is not None) if name in names else len(call.args)
+        given = next((each.value for each in call.keywords if each.arg == name), None)
+        if given is None and place < len(call.args) and not any(isinstance(each, ast.Starred) for each in call.args):
+            given = call.args[place]
+        if given is None:
+            break
+        site, frame = Site(frame.call.module, given), frame.caller
+    return site
+
+
+def _parameter_behind(read: ast.Name, function: ast.FunctionDef) -> str:
+    """The parameter that a variable is, or that it was bound to once, turned round or not: ``score = -val_loss``."""
+    nodes = nodes_of(function)
+    stores = [each for each in nodes.names.get(read.id, ()) if not isinstance(each.ctx, ast.Load)]
+    if not stores:
+        return read.id
+    bound = [each.value for each in nodes.of(ast.Assign) if len(stores) == 1 and stores[0] in each.targets]
+    value = bound[0].operand if bound and isinstance(bound[0], ast.UnaryOp) else bound[0] if bound else None
+    is_plain = isinstance(value, ast.Name) and all(isinstance(each.ctx, ast.Load) for each in nodes.names[value.id])
+    return value.id if is_plain and isinstance(value, ast.Name) else ""
 
 
 def _stands_for(expression: ast.expr, made: ast.AST, function: ast.AST) -> bool:

@@ -163,9 +163,10 @@ class SchedulerNotRestored(Rule):
             scheduler = event.scheduler
             if not isinstance(scheduler, Instance) or not _own_steps(scheduler, ctx):
                 continue
-            place = _place(event, found, ctx)
-            if place is not None and not ctx.excused(self, scheduler, found):
-                yield self._report(event, place, found, ctx)
+            places = _places(event, found, ctx)
+            if places and not ctx.excused(self, scheduler, found):
+                for place in places:  # whichever of several optimizers it is, the scheduler starts again
+                    yield self._report(event, place, found, ctx)
                 return
 
     def _left_elsewhere(self, ctx: Context) -> Iterator[Finding]:
@@ -267,14 +268,15 @@ def _looked_up_in_vain(scheduler: Instance, found: Continuation, ctx: Context) -
     return keys if not any(ctx.is_entry_written(key, everywhere=True) for key in keys) else frozenset()
 
 
-def _place(made: SchedulerCreated, found: Continuation, ctx: Context) -> Restored | None:
-    """Where the optimizer is restored that the scheduler is for; where none is, the model; not in another branch."""
+def _places(made: SchedulerCreated, found: Continuation, ctx: Context) -> list[Restored]:
+    """Where the optimizer is restored that the scheduler is for, once for each that it may be; where none is, the
+    model; not in another branch."""
     restored = [each for each in found.restored if ctx.consistent(made.guards, each.event.guards)]
     optimizers = [each for each in restored if ctx.guessed_role(each.event.target) == "optimizer"]
     mine = [each for each in optimizers if ctx.is_same(each.event.target, made.optimizer)]
     if mine or optimizers:
-        return mine[0] if mine else None
-    return restored[0] if restored else None
+        return [each for each in mine if each.event.site.node is mine[0].event.site.node]
+    return restored[:1]
 
 
 def _restored_after(made: SchedulerCreated, place: Restored, found: Continuation, ctx: Context) -> Edits:

@@ -275,16 +275,33 @@ def _loaded_by_name(
     made = [each.wrappers[0].site for each in (wrapping, *possible) if each.wrappers]
     made += _other_wrappings(receiver, state.site)
     found: set[frozenset[str]] = set()
+    loads = list(ctx.method_calls("load_state_dict", everywhere=True)) if part.key else []
     for site in ctx.method_calls("load_state_dict"):
         assert isinstance(site.node, ast.Call)
         if site.module is not state.site.module or key_loaded(site.node) not in ("", part.key):
             continue  # of another file, or for another entry
+        if _is_never_called(site, ctx) and any(_is_load_elsewhere(each, part, site) for each in loads):
+            continue  # another file loads it
         if receiver_of(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
             found.add(frozenset(("",)))
         elif receiver_of(site.node) == receiver:
             is_behind = any(at is None or ctx.scope(site) != ctx.scope(at) or at.line < site.line for at in made)
             found.add(_prefixes(possible) if is_behind else frozenset(("",)))
     return found
+
+
+def _is_load_elsewhere(load: Site, part: Part, site: Site) -> bool:
+    """Whether a call in another file loads the entry of a checkpoint that a part of it is."""
+    return load.module is not site.module and isinstance(load.node, ast.Call) and key_loaded(load.node) == part.key
+
+
+def _is_never_called(site: Site, ctx: Context) -> bool:
+    """Whether a place is in a function at the top of a file that nothing in the project calls or hands on."""
+    function = next((each for each in site.module.tree.body if site.node in ast.walk(each)), None)
+    if not isinstance(function, ast.FunctionDef) or any(ctx.callers(Site(site.module, function))):
+        return False
+    names = [node for node in ast.walk(site.module.tree) if isinstance(node, ast.Name) and node.id == function.name]
+    return not names and not ctx.mentions(function.name, where="elsewhere")
 
 
 def _other_wrappings(receiver: str, saved: Site) -> list[Site]:

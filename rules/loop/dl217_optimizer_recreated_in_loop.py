@@ -27,7 +27,8 @@ with momentum .062 to .081 (batch) and .064 to .077 (epoch) instead of .066 to .
 
 ## Not reported
 Plain SGD, which remembers nothing. Models that are made, or get other weights, in the same loop, as for folds, tasks
-and clients; loops over something other than batches and epochs; optimizers that a condition makes, or that get a
+and clients; loops over something other than batches, epochs and steps (a `while`, or a
+range that counts no clients, tasks or folds); optimizers that a condition makes, or that get a
 state back.
 
 ## On real code
@@ -37,6 +38,7 @@ by hand takes effect, and Adam in every epoch.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -109,7 +111,7 @@ class OptimizerRecreatedInLoop(Rule):
             on=[event.optimizer],
             effect="it forgets its momentum and its scales each time, and schedulers go on with the first one",
             help="make it before the loop",
-            severity=None if unit == "batch" else "info",
+            severity="info" if unit == "epoch" else None,
             assuming=[*ctx.assumptions_of(event.parameters), *_left_alone(event, ctx)],
             trace=[(loop.site, f"each iteration is one {unit}")],
         )
@@ -132,10 +134,23 @@ def _unit(loop: Loop, event: OptimizerCreated, ctx: Context) -> str:
         inner = ctx.loops_around(each)[: ctx.loops_around(each).index(loop)]
         if not inner and ctx.goes_over_loader(loop):
             return "batch"
+        if not inner and event.frame is each.frame and _is_of_steps(loop, ctx):
+            return "step"
         is_epoch = any("epoch" in name.lower() for name in loop.targets)
         if is_epoch and len(inner) == 1 and ctx.goes_over_data(inner[0]):
             return "epoch"
     return ""
+
+
+def _is_of_steps(loop: Loop, ctx: Context) -> bool:
+    """Whether a loop goes on and on, or counts, and what it counts is no model, task or run of its own."""
+    if isinstance(loop.site.node, ast.While):
+        return True
+    head = loop.site.node.iter if isinstance(loop.site.node, ast.For) else None
+    counts = isinstance(head, ast.Call) and any(
+        isinstance(each, ast.Name) and each.id in ("range", "trange") for each in ast.walk(head)
+    )
+    return counts and not ctx.speaks_of("run-of-its-own", *loop.targets)
 
 
 def _is_stateful(optimizer: Value, ctx: Context) -> bool:

@@ -6,7 +6,8 @@ when the learning rate falls.
 
 Measured on torch 2.13 (10 classes, 1,000 validation samples in batches of 64, so that 40 are left for the last one;
 three seeds, 30 epochs): the last batch says .950, .900 and .700 where the accuracy is .866, .880 and .840. From the
-tenth epoch on it moves by one sample at most, so the epoch it picks is the seventh, fifth and fifth.
+tenth epoch on it moves by one sample at most, so the epoch it picks is the seventh, fifth and fifth. So it is where a
+metric is computed after an evaluation, of the outputs and the answers that its last batch has left.
 
 ## Bad
     model.eval()
@@ -40,7 +41,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Assumption, BatchLoop, Context, Finding, Program, Remainder, Rule, Site
+from dllint.api import Assumption, Backward, BatchLoop, Context, Finding, Program, Remainder, Rule, Site
 
 _ONE = ("last", "batch", "final", "current", "cur", "sample", "step", "iter")
 
@@ -74,9 +75,14 @@ class LastBatchMetric(Rule):
         for one in ctx.batch_loops:
             if ctx.framework(one.event):
                 continue
+            scored = [each for each in _scored_after(one, ctx) if not ctx.excused(self, each[0], one, each[1])]
+            for call, left in scored:
+                yield self._report_scored(one, left, call, ctx)
             for left in ctx.left_by(one):
                 place = _misused_at(one, left, ctx)
-                if place is not None and _is_score(one, left, ctx) and not ctx.excused(self, place, one, left):
+                if place is None or any(ctx.is_within(place, call) for call, _ in scored):
+                    continue
+                if _is_score(one, left, ctx) and not ctx.excused(self, place, one, left):
                     yield self._report(one, left, place, ctx)
 
     def _report(self, one: BatchLoop, left: Remainder, place: Site, ctx: Context) -> Finding:
@@ -92,6 +98,56 @@ class LastBatchMetric(Rule):
             help="add it up in the loop, and divide by the number of samples",
             trace=[(one.site(left.value), "each batch replaces that of the one before"), (place, "used for all")],
         )
+
+    def _report_scored(self, one: BatchLoop, left: Remainder, call: Site, ctx: Context) -> Finding:
+        assert isinstance(call.node, ast.Call)
+        return ctx.finding(
+            self,
+            call,
+            f"`{ast.unparse(call.node.func)}` is told of the last batch only",
+            on=[one.event, ctx.phase(one.event), one.loop],
+            effect="it depends on a few samples, always the same ones, and says little about the rest",
+            help="collect what the model says, and the answers, in lists, and compare these after the loop",
+            trace=[(one.site(left.value), "each batch replaces that of the one before"), (call, "compared for all")],
+        )
+
+
+def _scored_after(one: BatchLoop, ctx: Context) -> Iterator[tuple[Site, Remainder]]:
+    """The calls of metrics after an evaluation that compare two things which it leaves behind of its last batch."""
+    if not ctx.phase(one.event).is_evaluation and not _evaluates_too(one, ctx):
+        return
+    told: dict[ast.Call, list[Remainder]] = {}
+    for left in ctx.left_by(one):
+        for place in (one.site(read) for read in left.reads):
+            call = next((each for each in ctx.ancestors(place, ast.Call) if _is_metric(each, ctx)), None)
+            if call is not None:
+                told.setdefault(call, []).append(left)
+    for call, lefts in told.items():
+        if len({left.name for left in lefts}) > 1:
+            yield one.site(call), lefts[0]
+
+
+def _evaluates_too(one: BatchLoop, ctx: Context) -> bool:
+    """Whether a loop goes backward only where it is told to train: `if mode == "train": loss.backward()`."""
+    backward = [each for each in ctx.all_of(Backward) if one.loop in ctx.loops_around(each)]
+    return bool(backward) and all(
+        any(_asks_of_phase(branch, ctx) for branch in ctx.ancestors(each.site, ast.If) if branch in ast.walk(one.node))
+        for each in backward
+    )
+
+
+def _asks_of_phase(branch: ast.If, ctx: Context) -> bool:
+    texts = (each.value for each in ast.walk(branch.test) if isinstance(each, ast.Constant))
+    words = [ast.unparse(branch.test), *(each for each in texts if isinstance(each, str))]
+    return any(ctx.speaks_of(topic, *words) for topic in ("training", "phase"))
+
+
+def _is_metric(call: ast.Call, ctx: Context) -> bool:
+    """Whether a call computes a metric of two things, by its name; what is said or drawn is none."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return (
+        len(call.args) + len(call.keywords) > 1 and ctx.speaks_of("score", name) and not ctx.speaks_of("logging", name)
+    )
 
 
 def _assumed_use(left: Remainder, one: BatchLoop, ctx: Context) -> Iterator[Assumption]:
@@ -117,7 +173,8 @@ def _is_returned(place: Site, left: Remainder, ctx: Context) -> bool:
 
 def _is_score(one: BatchLoop, left: Remainder, ctx: Context) -> bool:
     """Whether a variable holds a loss that is known, or is called like a loss or metric and holds a number."""
-    return ctx.loss_in(one, left.value) is not None or ctx.speaks_of("score", left.name)
+    is_given = isinstance(left.value, ast.Name) and isinstance(left.value.ctx, ast.Store)  # by the loader
+    return ctx.loss_in(one, left.value) is not None or (ctx.speaks_of("score", left.name) and not is_given)
 
 
 def _misused_at(one: BatchLoop, left: Remainder, ctx: Context) -> Site | None:

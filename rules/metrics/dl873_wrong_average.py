@@ -20,7 +20,8 @@ of .402.
     print(total / len(val_loader.dataset))
 
 ## Not reported
-Losses with `reduction="sum"` and those of the project, which may be sums; what is multiplied by a size; batches of one.
+Losses with `reduction="sum"` and those of the project, which may be sums; what is multiplied by a size, before or
+after it is divided; batches of one.
 Means of batch means, where the last batch counts as much as a full one, are not reported either: the error is small.
 
 ## Fix (unsafe)
@@ -54,6 +55,14 @@ def is_batched_already(place: Site, one: BatchLoop, ctx: Context) -> bool:
     return any(size is not None and ctx.is_none(size) for size in sizes)
 
 
+def is_multiplied(place: Site, one: BatchLoop, ctx: Context) -> bool:
+    """the quotient is multiplied by something, as by the batch size"""
+    around = next(iter(ctx.ancestors(place, ast.expr, ast.stmt)), None)
+    is_product = isinstance(around, ast.BinOp) and isinstance(around.op, ast.Mult)
+    factors = [around.left, around.right] if isinstance(around, ast.BinOp) and is_product else []
+    return any(each is not place.node and not isinstance(each, ast.Constant) for each in factors)
+
+
 class WrongAverage(Rule):
     code = "DL873"
     name = "wrong-average"
@@ -62,7 +71,7 @@ class WrongAverage(Rule):
     triggers = (("dataset", "size", "shape", "len"),)
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
-    excuses = (is_one_by_one, is_batched_already)
+    excuses = (is_one_by_one, is_batched_already, is_multiplied)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for one in ctx.batch_loops:

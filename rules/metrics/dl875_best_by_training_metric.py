@@ -88,10 +88,11 @@ class BestByTrainingMetric(Rule):
         reported: set[int] = set()
         for event in ctx.all_of(StateSaved, StateTaken):
             for score, phase in _choices(event, ctx):
-                if phase.name != "training" or id(score.node) in reported or ctx.excused(self, event):
-                    continue
-                reported.add(id(score.node))
-                yield self._report(score, event, phase, ctx)
+                if phase.name == "training" and not ctx.excused(self, event):
+                    if id(score.node) not in reported:
+                        yield self._report(score, event, phase, ctx)
+                    reported.add(id(score.node))
+                    break  # what is asked again on the way there is the same
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         metric = _monitored(event, ctx)

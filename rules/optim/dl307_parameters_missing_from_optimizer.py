@@ -64,8 +64,9 @@ from dllint.api import (
 )
 
 _WEIGHTS = frozenset(("weights", "biases", "params", "parameters", "fast_weights", "vars"))  # that a forward may take
-_FROM_ELSEWHERE = r"pretrained|load_state_dict|torch\.load|\bhub\b|requires_grad|no_grad|register_buffer"
-_OF_ALL = r"load_state_dict|torch\.load|requires_grad|register_buffer|from_pretrained"
+_FREEZES = r"requires_grad(?:_|\w*\(|\s*=[^=])"  # who only asks for it has not set it
+_FROM_ELSEWHERE = rf"pretrained|load_state_dict|torch\.load|\bhub\b|{_FREEZES}|no_grad|register_buffer"
+_OF_ALL = rf"load_state_dict|torch\.load|{_FREEZES}|register_buffer|from_pretrained"
 _FREEZING = frozenset(("requires_grad", "requires_grad_"))
 _HOLDERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Yield, ast.Return, ast.keyword, ast.Assign)
 

@@ -38,7 +38,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Const, Context, Edits, Finding, Instance, Rule, SchedulerStep, Site, Symbol, Value, set_argument
+from dllint.api import (
+    Const,
+    Context,
+    Edits,
+    Finding,
+    Guards,
+    Instance,
+    Rule,
+    SchedulerStep,
+    Site,
+    Symbol,
+    Value,
+    alternatives,
+    assumed_under,
+    set_argument,
+)
 
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 
@@ -60,15 +75,21 @@ class PlateauSchedulerMisuse(Rule):
     excuses = (is_turned_round,)
 
     def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
-        schedulers = ctx.objects(event.scheduler)
-        plateaus = [each for each in schedulers if isinstance(each, Instance) and each.library_name == _PLATEAU]
-        if len(plateaus) != 1 or len(schedulers) != 1 or not event.arguments.exact or ctx.is_managed(event):
+        schedulers = ctx.options_of(event.scheduler)
+        plateaus = [
+            (guards, each)
+            for guards, each in ((one.guards, one.value) for one in schedulers)
+            if isinstance(each, Instance) and each.library_name == _PLATEAU and ctx.consistent(guards, event.guards)
+        ]
+        if len(plateaus) != 1 or not event.arguments.exact or ctx.is_managed(event):
             return
-        metric = event.arguments.get(0, "metrics")
-        if metric is None and not event.arguments.all() and not plateaus[0].choices:
+        (guards, plateau), metric = plateaus[0], event.arguments.get(0, "metrics")
+        if metric is None and not event.arguments.all() and len(schedulers) == 1 and not plateau.choices:
             yield self._without_metric(event, ctx)
         elif metric is not None:
-            yield from self._with_mode(event, plateaus[0], metric, ctx)
+            told = [option for more, option in alternatives(metric) if ctx.consistent(guards, more)]
+            if len(told) == 1:
+                yield from self._with_mode(event, plateau, guards, told[0], ctx)
 
     def _without_metric(self, event: SchedulerStep, ctx: Context) -> Finding:
         return ctx.finding(
@@ -80,10 +101,12 @@ class PlateauSchedulerMisuse(Rule):
             help="pass the validation loss",
         )
 
-    def _with_mode(self, event: SchedulerStep, scheduler: Instance, metric: Value, ctx: Context) -> Iterator[Finding]:
+    def _with_mode(
+        self, event: SchedulerStep, scheduler: Instance, guards: Guards, metric: Value, ctx: Context
+    ) -> Iterator[Finding]:
         given = scheduler.arguments.get(1, "mode")
         mode = ctx.constant(given) if given is not None else "min"
-        name = _name_of_metric(event)
+        name = _name_of_metric(event, ctx)
         if not ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name):
             name = _function_of_metric(event, ctx)
         grows = ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name)
@@ -98,6 +121,7 @@ class PlateauSchedulerMisuse(Rule):
             event,
             f'`{name}` should {"grow" if grows else "fall"}, but the scheduler it is passed to has mode "{mode}"',
             on=[given],
+            assuming=assumed_under(guards),
             effect="the learning rate is cut while the metric gets better, and kept when it gets worse",
             help=f'pass `mode="{better}"` where the scheduler is made',
             trace=[
@@ -108,10 +132,16 @@ class PlateauSchedulerMisuse(Rule):
         )
 
 
-def _name_of_metric(event: SchedulerStep) -> str:
+def _name_of_metric(event: SchedulerStep, ctx: Context) -> str:
     """The name by which the metric is passed: a variable, an attribute, or the key of an entry."""
     call = event.site.node
     node = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    if isinstance(node, ast.Name):
+        bound = ctx.bound_to(node.id, event.site)
+        node = bound if isinstance(bound, ast.IfExp) else node
+    if isinstance(node, ast.IfExp):  # for one scheduler of several: `loss if kind == "plateau" else None`
+        arms = [each for each in (node.body, node.orelse) if ast.unparse(each) != "None"]
+        node = arms[0] if len(arms) == 1 else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "mean"):
         node = node.func.value
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):

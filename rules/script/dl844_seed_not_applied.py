@@ -21,10 +21,15 @@ runs); with numpy seeded, none.
     np.random.shuffle(indices)
     train_set, val_set = Subset(dataset, indices[:800]), Subset(dataset, indices[800:])
 
+So it is where a function that is there to seed a run leaves torch out: the run seems to be seeded, and weights, dropout
+and the order of the batches are others each time.
+
 ## Not reported
-Scripts that seed nothing; single numbers, but for those in tables of vectors that weights start from; draws that decide
-about nothing that is trained (a port, a name, a sample to look at); draws in worker processes, which torch seeds; code
-with a seeding function of a library that is not known; what a file seeds that the script imports.
+Scripts that seed nothing; a script that seeds other generators than torch's outside of a function for that, in a worker
+or in an environment, or trains nothing that torch draws for; single numbers, but for those in tables of vectors that
+weights start from; draws that decide about nothing that is trained (a port, a name, a sample to look at); draws in
+worker processes, which torch seeds; code with a seeding function of a library that is not known; what a file seeds that
+the script imports.
 
 ## On real code
 276 public repositories: 1 finding, true: the order of the training images, where torch alone is seeded. In 322 others
@@ -41,7 +46,9 @@ from dllint.api import (
     Context,
     Finding,
     LibraryCall,
+    LoaderCreated,
     OpaqueCall,
+    OptimizerCreated,
     OptimizerStep,
     Program,
     RandomSeeded,
@@ -69,12 +76,21 @@ _LETTERS = frozenset(
 )
 _DRAWING = tuple(sorted({name.rpartition(".")[2] for name in (*_DRAWS, *_NUMBERS)}))
 _SEEDING = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed")
+_OF_TORCH = (
+    "manual_seed",
+    "manual_seed_all",
+    "seed_everything",
+    "Generator",
+    "set_rng_state",
+    "set_determinism",
+)  # what may seed torch
+_OF_A_PART = re.compile(r"(?i)num_?py|^np_|_np$|data|split|sampl")  # and not for the whole run
 
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
-def seeded_out_of_sight(event: LibraryCall, ctx: Context) -> bool:
+def seeded_out_of_sight(event: LibraryCall | RandomSeeded, ctx: Context) -> bool:
     """code that is not seen, or that another library has, may seed it"""
     known = {id(seed.site.node) for seed in ctx.all_of(RandomSeeded)}
     calls: list[LibraryCall | OpaqueCall] = [*ctx.all_of(LibraryCall), *ctx.all_of(OpaqueCall)]
@@ -132,6 +148,8 @@ class SeedNotApplied(Rule):
             yield from self._never_called(ctx)
             return
         seeded = {_SEEDS.get(seed.function, "torch" if seed.function.startswith("torch.") else "all") for seed in seeds}
+        if seeded <= set(_SEEDS.values()):
+            yield from self._without_torch(seeds, ctx)
         reported: set[str] = set()
         for event in ctx.all_of(LibraryCall):
             family = _DRAWS.get(event.name) or _NUMBERS.get(event.name)
@@ -149,6 +167,26 @@ class SeedNotApplied(Rule):
                 help=f"seed it as well: `{'np.random' if family != 'random' else family}.seed(seed)`",
                 trace=[(seeds[0].site, "another generator is seeded here"), (event.site, "and this one draws")],
             )
+
+    def _without_torch(self, seeds: list[RandomSeeded], ctx: Context) -> Iterator[Finding]:
+        """Where a function that seeds a run, by its name, seeds all but torch."""
+        first = next(iter(ctx.all_of(OptimizerStep)), None)
+        seed = next((each for each in seeds if _is_for_a_run(each, ctx)), None)
+        drawn = _drawn_by_torch(seed, ctx) if seed is not None else None
+        if seed is None or first is None or drawn is None or ctx.position(seed) > ctx.position(first):
+            return
+        if seeded_out_of_sight(seed, ctx) or _may_seed_torch(ctx):
+            return
+        draws = "draws the first weights" if isinstance(drawn, OptimizerCreated) else "draws the order of the samples"
+        yield ctx.finding(
+            self,
+            seed,
+            f"`{seed.frame.function}` does not seed torch, which draws the weights and the order of the samples",
+            on=[drawn, first],
+            effect="each run starts from other weights, or takes the samples in another order",
+            help="seed it as well: `torch.manual_seed(seed)`",
+            trace=[(seed.site, "other generators are seeded here"), (drawn.site, f"and torch {draws} here")],
+        )
 
     def _never_called(self, ctx: Context) -> Iterator[Finding]:
         """Functions of the script, or that it imports, which seed the generators, and that nothing calls."""
@@ -176,6 +214,37 @@ class SeedNotApplied(Rule):
                         help=f"call `{function.name}` before the model and the loaders are made",
                         trace=[(site, "would seed the generators")],
                     )
+
+
+def _is_for_a_run(seed: RandomSeeded, ctx: Context) -> bool:
+    """Whether a seed is set by a function of the project that is there to seed a run, as its name says."""
+    name = seed.frame.function
+    names = (name, seed.frame.owner)
+    bases = ctx.library_bases(seed.frame.receiver) if seed.frame.receiver is not None else ()
+    is_of_data = any(base.startswith("torch.utils.data.") for base in bases)
+    is_of_part = any(_OF_A_PART.search(each) for each in names) or name.strip("_") == "seed"
+    is_of_other = any(ctx.speaks_of(topic, *names) for topic in ("environment", "rank"))
+    return "seed" in name.lower() and not (is_of_data or is_of_part or is_of_other)
+
+
+def _may_seed_torch(ctx: Context) -> bool:
+    """Whether code of the program's files, whether it is run or not, seeds torch or has a generator of its own."""
+    return any(
+        word in nodes.attributes or word in nodes.names
+        for word in _OF_TORCH
+        for _, tree in ctx.trees(word)
+        for nodes in (nodes_of(tree),)
+    )
+
+
+def _drawn_by_torch(seed: RandomSeeded, ctx: Context) -> LoaderCreated | OptimizerCreated | None:
+    """Where torch draws in a run with a seed: the first weights of what is trained, or the order of the samples."""
+    for created in ctx.all_of(OptimizerCreated) if not ctx.checkpoints.restored else ():
+        models = ctx.parameters_of(created.optimizer)[0] if not ctx.never_both(seed, created) else []
+        if models and all(any(name.startswith("torch.nn.") for name in ctx.layers_in(each)) for each in models):
+            return created
+    loaders = (each for each in ctx.all_of(LoaderCreated) if not ctx.never_both(seed, each))
+    return next((each for each in loaders if ctx.constant(each.options.get("shuffle")) is True), None)
 
 
 def _imported_in_vain(ctx: Context) -> Iterator[tuple[str, Site]]:

@@ -71,7 +71,7 @@ _CUT_OFFS = ("max_features", "min_df", "max_df")  # by how often a word is met
 def is_of_training_data(split: LibraryCall, fitted: Symbol, ctx: Context) -> bool:
     """what it is fitted on is for training, as its name says: only a part for validation is split off"""
     names = [name for given in fitted.inputs[1:2] for name in ctx.names_behind(given)]
-    return ctx.speaks_of("training", *names)
+    return ctx.speaks_of("training", *names) or (fitted.site is not None and _is_named_training(fitted.site, ctx))
 
 
 def is_not_held_out(split: LibraryCall, fitted: Symbol, ctx: Context) -> bool:
@@ -94,7 +94,7 @@ class StatisticsFromAllSplits(Rule):
     name = "statistics-from-all-splits"
     category = "correctness"
     severity = "warning"
-    triggers = (("train_test_split", "random_split", "sklearn"), ("fit_transform",))
+    triggers = (("train_test_split", "random_split", "sklearn"), ("fit_transform", "transform"))
     references = ("https://scikit-learn.org/stable/common_pitfalls.html#data-leakage",)
     excuses = (is_of_training_data, is_not_held_out, counts_all_words)
 
@@ -196,10 +196,34 @@ def _class_of(fitted: Symbol) -> str:
 
 def _fitted(value: Value, ctx: Context) -> Iterator[Symbol]:
     """What was fitted on the samples that a value was computed from, and changed them."""
-    changed = (each for each in ctx.sources(value) if isinstance(each, Symbol) and each.name == ".fit_transform")
-    yield from (each for each in changed if each.site is not None and _is_fitted(_library_name(each.inputs[0])))
+    for each in ctx.sources(value):
+        if isinstance(each, Symbol) and each.site is not None and each.name in (".fit_transform", ".transform"):
+            is_on_it = each.name == ".fit_transform" or _is_fitted_on_it(each.site, ctx)
+            if is_on_it and _is_fitted(_library_name(each.inputs[0])):
+                yield each
+
+
+def _is_fitted_on_it(transform: Site, ctx: Context) -> bool:
+    """Whether an object was fitted, above in the same function, on just what it transforms here."""
+    call = transform.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
+        return False
+    scaler, samples = ast.unparse(call.func.value), ast.unparse(call.args[0])
+    for fit in ctx.method_calls("fit"):
+        made = fit.node
+        if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or not made.args:
+            continue
+        names = (ast.unparse(made.func.value), _variable_of(fit))
+        is_above = fit.module is transform.module and fit.line <= transform.line
+        if is_above and scaler in names and ast.unparse(made.args[0]) == samples:
+            around = list(ctx.ancestors(transform, ast.If))
+            is_sure = all(branch in around for branch in ctx.ancestors(fit, ast.If))
+            return is_sure and ctx.scope(fit) == ctx.scope(transform)
+    return False
 
 
 def _library_name(owner: Value) -> str:
     """The library class that an object is of; one in capitals, such as ``PCA``, is not known to be a class."""
+    if isinstance(owner, Symbol) and owner.name == ".fit" and owner.inputs:
+        owner = owner.inputs[0]
     return owner.library_name if isinstance(owner, Instance) else owner.name if isinstance(owner, Symbol) else ""

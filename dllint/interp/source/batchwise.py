@@ -14,6 +14,9 @@ _SHRINKING = ("clear", "pop", "popleft", "remove")
 _AS_NUMBER = frozenset(("item", "detach", "cpu", "clone", "tolist", "numpy"))
 _MAX_HOPS = 6  # from an expression to what it stands for
 _GROWING = frozenset(("append", "extend", "add", "update"))
+_SETTING = frozenset(
+    ("train", "eval", "zero_grad", "requires_grad_", "to", "cuda", "cpu")
+)  # what a batch is not told to
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,9 @@ def remainders(loop: ast.For, around: ast.AST) -> Iterator[Remainder]:
     if any(isinstance(node, ast.Break | ast.Return) for node in walk(loop)):
         return  # it need not go over all batches
     bindings: dict[str, list[ast.expr]] = {}
+    for each in walk(loop.target):
+        if isinstance(each, ast.Name):
+            bindings[each.id] = [each]
     for name, value in _bindings(loop.body):
         bindings.setdefault(name, []).append(value)
     read = {name: reads for name in bindings if (reads := tuple(_reads_after(loop, name, around)))}
@@ -94,9 +100,9 @@ def _carried(loop: ast.For, bound_in_it: set[str]) -> set[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWING:
             found.add(ast.unparse(node.func.value))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            given = [node.value.func, *node.value.args]
+            given = [each for each in (node.value.func, *node.value.args) if getattr(each, "attr", "") not in _SETTING]
             found |= {ast.unparse(each.value) for each in given if isinstance(each, ast.Attribute)} - bound - {"self"}
-            found |= {each.id for each in given[1:] if isinstance(each, ast.Name)} - bound
+            found |= {each.id for each in node.value.args if isinstance(each, ast.Name)} - bound
     return found | _read_before_bound(loop)
 
 
@@ -300,6 +306,10 @@ def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
         expression = as_number(expression)
         if not isinstance(expression, ast.Name):
             break
+        beside = _bound_beside(expression, loop)
+        if beside is not None:
+            expression = beside
+            continue
         given = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == expression.id]
         stores = [each for each in given if isinstance(each.ctx, ast.Store)]
         value = dict(_bindings(loop.body)).get(expression.id)
@@ -307,6 +317,25 @@ def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
             break
         expression = value
     return expression
+
+
+def _bound_beside(read: ast.Name, loop: ast.For) -> ast.expr | None:
+    """What an arm of a branch in a loop binds a variable to, above a place in this very arm that reads it."""
+    inside = (node for node in walk(loop) if isinstance(node, ast.If))
+    arms = [arm for node in inside for arm in (node.body, node.orelse) if any(_contains(each, read) for each in arm)]
+    for statement in reversed(arms[-1] if arms else []):
+        if statement.lineno < read.lineno and read.id in _stored_in(statement):
+            is_plain = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+            return statement.value if is_plain and isinstance(statement, ast.Assign) else None
+    return None
+
+
+def _contains(node: ast.AST, wanted: ast.AST) -> bool:
+    return any(each is wanted for each in walk(node))
+
+
+def _stored_in(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
 
 
 def _bindings_behind(value: ast.expr, loop: ast.For) -> int:

@@ -12,8 +12,13 @@ from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
 
 _OF_THE_SAME_KIND = frozenset(
-    ("append", "copy", "drop", "drop_duplicates", "dropna", "fillna", "head", "interpolate", "rename", "reset_index",
-     "sample", "set_index", "sort_index", "sort_values", "tail")
+    ("append", "assign", "astype", "copy", "drop", "drop_duplicates", "dropna", "fillna", "head", "interpolate",
+     "merge", "query", "rename", "replace", "reset_index", "sample", "set_index", "sort_index", "sort_values", "tail",
+     "value_counts")
+)  # fmt: skip
+_NO_COLUMNS = frozenset(
+    ("at", "attrs", "axes", "cat", "columns", "dt", "dtype", "dtypes", "empty", "flags", "iat", "iloc", "index", "loc",
+     "name", "ndim", "plot", "shape", "size", "str", "style", "values")
 )  # fmt: skip
 _IN_PLACE = "inplace"
 _MAX_DEPTH = 6
@@ -51,11 +56,18 @@ class _Kinds:
             return ""
         if isinstance(node, ast.Call):
             return self._returned(node, depth)
-        if isinstance(node, ast.Subscript):  # a column
-            is_text = isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
-            kind = self.of(node.value, depth + 1) if is_text else ""
-            return kind if kind == "pandas.DataFrame" else ""
+        if isinstance(node, ast.Subscript) and _is_part_of_table(node.slice):
+            is_located = isinstance(node.value, ast.Attribute) and node.value.attr in ("loc", "iloc")
+            table = node.value.value if is_located and isinstance(node.value, ast.Attribute) else node.value
+            return self._of_table(table, depth)
+        if isinstance(node, ast.Attribute) and node.attr not in _NO_COLUMNS:
+            return self._of_table(node.value, depth)
         return self._held(node, depth) if isinstance(node, ast.Name) else ""
+
+    def _of_table(self, table: ast.expr, depth: int) -> str:
+        """The kind of a part of something: of a table a table, or a column, which has the same methods."""
+        kind = self.of(table, depth + 1)
+        return kind if kind in ("pandas.DataFrame", "itself") else ""
 
     def _returned(self, call: ast.Call, depth: int) -> str:
         made = self._makers.get(dotted_name(call, self._imported), "")
@@ -84,3 +96,17 @@ class _Kinds:
         kinds = {self.of(plain[id(each)], depth + 1) for each in stored} - {"itself"}
         self._asked.discard(node.id)
         return next(iter(kinds)) if len(kinds) == 1 else ""
+
+
+def _is_part_of_table(place: ast.expr) -> bool:
+    """Whether an index is that of a column by its name, of several columns, or of rows that a test or a slice takes."""
+    if isinstance(place, ast.Constant):
+        return isinstance(place.value, str)
+    if isinstance(place, ast.List):
+        return True
+    is_test = isinstance(place, ast.BinOp) and isinstance(place.op, ast.BitAnd | ast.BitOr)
+    return is_test or isinstance(place, ast.Compare | ast.Slice) or _is_turned_round(place)
+
+
+def _is_turned_round(place: ast.expr) -> bool:
+    return isinstance(place, ast.UnaryOp) and isinstance(place.op, ast.Invert)

@@ -28,8 +28,30 @@ class SampleRead:
 def sample_reads(method: ast.FunctionDef) -> Iterator[SampleRead]:
     """The reads of attributes at something made of the index, if that is never another one and nothing is checked."""
     index = method.args.args[1].arg if len(method.args.args) > 1 else ""
+    if not any(_is_check(node, index) for node in walk(method)):
+        yield from _reads(method, index)
+
+
+def split_reads(method: ast.FunctionDef) -> Iterator[SampleRead]:
+    """The reads of attributes at a fraction of the index, ``index // n``, by a method that takes one of ``n`` parts of
+    what it finds there, ``index % n``, and checks nothing else of the index."""
+    index = method.args.args[1].arg if len(method.args.args) > 1 else ""
+    checks = [node for node in walk(method) if _is_check(node, index)]
+    by = {_divisor(node, ast.Mod, index) for node in checks}
+    divided = {_divisor(node, ast.FloorDiv, index) for node in walk(method)} - {""}
+    if len(by) == 1 and by == divided and not any("len(" in each for each in by):
+        yield from (read for read in _reads(method, index) if read.at == "fraction")
+
+
+def _divisor(node: ast.AST, operation: type[ast.operator], index: str) -> str:
+    """By what the index is divided, as it is written; nothing where it is not."""
+    is_such = isinstance(node, ast.BinOp) and isinstance(node.op, operation) and _is_index(node.left, index)
+    return ast.unparse(node.right) if isinstance(node, ast.BinOp) and is_such else ""
+
+
+def _reads(method: ast.FunctionDef, index: str) -> Iterator[SampleRead]:
     known = dict(_bound_once(method))
-    if index in _stored(method) or not index or any(_is_check(node, index) for node in walk(method)):
+    if index in _stored(method) or not index:
         return
     for node in walk(method):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
@@ -157,8 +179,14 @@ def _bound_once(method: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
     stored = [node.id for node in walk(method) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     for node in walk(method):
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-        if isinstance(node, ast.Assign) and isinstance(target, ast.Name) and stored.count(target.id) == 1:
-            yield target.id, node.value
+        if not isinstance(node, ast.Assign):
+            continue
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        for name, value in pairs:
+            if isinstance(name, ast.Name) and stored.count(name.id) == 1:
+                yield name.id, value
 
 
 def _stored(method: ast.FunctionDef) -> set[str]:
