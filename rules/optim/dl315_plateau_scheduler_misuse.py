@@ -88,8 +88,8 @@ class PlateauSchedulerMisuse(Rule):
             yield self._without_metric(event, ctx)
         elif metric is not None:
             told = [option for more, option in alternatives(metric) if ctx.consistent(guards, more)]
-            if len(told) == 1:
-                yield from self._with_mode(event, plateau, guards, told[0], ctx)
+            if len(told) == 1 or len(schedulers) == 1:
+                yield from self._with_mode(event, plateau, guards, told[0] if len(told) == 1 else metric, ctx)
 
     def _without_metric(self, event: SchedulerStep, ctx: Context) -> Finding:
         return ctx.finding(
