@@ -48,10 +48,16 @@ def parses(text: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            ast.parse(text)
+            tree = ast.parse(text)
         except (SyntaxError, ValueError):
             return False
-    return True
+    return not any(isinstance(node, ast.Call) and gives_twice(node) for node in ast.walk(tree))
+
+
+def gives_twice(call: ast.Call) -> bool:
+    """Whether a call gives a keyword twice, which Python parses and does not compile: dllint says so."""
+    names = [keyword.arg for keyword in call.keywords if keyword.arg is not None]
+    return len(set(names)) < len(names)
 
 
 @st.composite
