@@ -238,12 +238,10 @@ class Assuming(Decisions, Uses):
     def _is_always_given(self, setting: Setting) -> bool:
         """Whether a setting is a parameter that each call of its function gives something else."""
         site = setting.site
-        function = (
-            next((each for each in ancestors(site) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)), None)
-            if site
-            else None
-        )
-        module = self._machine.project.module(site.module.source.path) if site else None
+        if site is None:
+            return False
+        around = (each for each in ancestors(site) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+        function, module = next(around, None), self._machine.project.module(site.module.source.path)
         if function is None or module is None:
             return False
         return is_always_given(self._machine.project, module, function, setting.name)

@@ -28,6 +28,7 @@ from dllint.interp.source.batchwise import (
     remainders,
     sums_in,
 )
+from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -298,11 +299,7 @@ def _as_given(site: Site, frame: Frame) -> Site:
         name = _parameter_behind(site.node, function) if isinstance(function, ast.FunctionDef) else ""
         if not name or not isinstance(function, ast.FunctionDef) or not isinstance(call, ast.Call):
             break
-        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        place = names.index(name) - (frame.receiver is not None) if name in names else len(call.args)
-        given = next((each.value for each in call.keywords if each.arg == name), None)
-        if given is None and place < len(call.args) and not any(isinstance(each, ast.Starred) for each in call.args):
-            given = call.args[place]
+        given = argument_of(call, name, place_of(function, name, is_method=frame.receiver is not None))
         if given is None:
             break
         site, frame = Site(frame.call.module, given), frame.caller

@@ -65,9 +65,9 @@ def is_always_given(project: Project, module: SourceModule, function: ast.AST, n
     called = _called_as(module, function) if isinstance(function, _FUNCTION) else None
     if called is None or not isinstance(function, _FUNCTION):
         return False
-    default, place = default_of(function.args, name), _place_of(function, name, is_method=called[1])
+    default, place = default_of(function.args, name), place_of(function, name, is_method=called[1])
     calls = _Search(project).calls_of(module, called[0]) or []
-    given = [_argument_of(call, name, place) for _, call in calls]
+    given = [argument_of(call, name, place) for _, call in calls]
     return bool(given) and all(each is not None and not _is_same(each, default) for each in given)
 
 
@@ -88,10 +88,10 @@ class _Search:
             return None
         named, is_method = called
         default = default_of(function.args, name)
-        place = _place_of(function, name, is_method=is_method)
+        place = place_of(function, name, is_method=is_method)
         found: list[Any] = []
         for user, call in self.calls_of(module, named) or ():
-            given = _argument_of(call, name, place)
+            given = argument_of(call, name, place)
             is_open = any(isinstance(each, ast.Starred) for each in call.args)
             if is_open or (given is None and any(each.arg is None for each in call.keywords)):
                 return None  # what is expanded may give it
@@ -153,16 +153,17 @@ class _Search:
         return self._project.find(importer, dotted, statement.level)
 
 
-def _place_of(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, *, is_method: bool) -> int | None:
+def place_of(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, *, is_method: bool) -> int | None:
     """At which place calls give a parameter by position; ``None`` where they cannot."""
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     return names.index(name) - is_method if name in names else None
 
 
-def _argument_of(call: ast.Call, name: str, place: int | None) -> ast.expr | None:
+def argument_of(call: ast.Call, name: str, place: int | None) -> ast.expr | None:
     """What a call gives a parameter, by name or by its place, as far as it is written out."""
     given = next((each.value for each in call.keywords if each.arg == name), None)
-    if given is None and place is not None and place < len(call.args):
+    is_open = any(isinstance(each, ast.Starred) for each in call.args)
+    if given is None and place is not None and place < len(call.args) and not is_open:
         return call.args[place]
     return given
 
