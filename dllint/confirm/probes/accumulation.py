@@ -12,11 +12,13 @@ from torch import Tensor
 from dllint.confirm.evidence import Verdict
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if
 from dllint.confirm.probes.events import BackwardCall, LossCall, OptimizerStep, stack_of
+from dllint.confirm.probes.graph import nearest
 
 _ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
 _CLOSE = 0.05
 _MOST_WINDOWS = 1000  # of each place, after which one in so many is noted
 _MOST = 60  # backward passes from each place whose loss is looked at
+_NEAR = 40  # operations between what is sent backward and the loss in it
 
 
 @dataclass(slots=True, eq=False)
@@ -35,17 +37,19 @@ class Accumulation(PlaceProbe[_Windows]):
         self._loss: Tensor | None = None
 
     def on_loss_call(self, call: LossCall) -> None:
-        self._loss = call.result.detach() if call.result.numel() == 1 else None
+        self._loss = call.result if call.result.numel() == 1 and call.result.grad_fn is not None else None
 
     def before_backward(self, call: BackwardCall) -> None:
         seen = self.at(stack_of(call))
-        if self._loss is None or len(call.roots) != 1 or call.roots[0].numel() != 1 or len(seen.factors) >= _MOST:
+        last, self._loss = self._loss, None
+        if last is None or len(call.roots) != 1 or call.roots[0].numel() != 1 or len(seen.factors) >= _MOST:
             return
-        loss = float(self._loss) * (self.run.gradients.scale_of(call.roots) or 1.0)
+        if all(node is not last.grad_fn for node in nearest(call.roots[0].grad_fn, _NEAR)):
+            return  # the backward pass of that loss was not told, as there was no time
+        loss = float(last.detach()) * (self.run.gradients.scale_of(call.roots) or 1.0)
         factor = float(call.roots[0].detach()) * call.factor / loss if loss else math.nan
         if math.isfinite(factor):
             seen.factors.append(factor)
-        self._loss = None
 
     def on_gap(self) -> None:
         self._loss = None

@@ -49,6 +49,7 @@ def adversarial():
         F.softplus(judge(made.detach()) - judge(real)).mean().backward()
         judges.step()
         makers.zero_grad()
+        kept.append(F.mse_loss(made, real).item())  # to be logged: it is no part of what goes backward
         F.softplus(-judge(made)).mean().backward()
         makers.step()
 
