@@ -112,10 +112,14 @@ class MissingName(Rule):
             event,
             message,
             assuming=ctx.assumed_to_get_to(event.site),
-            effect=f"Python raises a {_ERRORS[event.absence]} here, and the run ends",
+            effect=f"Python raises {_with_article(_ERRORS[event.absence])} here, and the run ends",
             help=_remedy(event),
             trace=[(event.lacking, known), *ctx.calls_to(event), (event.site, f"{name} is read here")],
         )
+
+
+def _with_article(error: str) -> str:
+    return f"{'a' if error == 'NameError' else 'an'} {error}"
 
 
 def _remedy(event: NameMissing) -> str:
