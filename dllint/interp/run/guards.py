@@ -219,9 +219,27 @@ def consistent(guards: Collection[Guard], others: Collection[Guard]) -> bool:
                     return False
                 if guard.relation == "in" or other.relation == "in":
                     listed.add(subject)
+    if _rules_out_whole(guards, others) or _rules_out_whole(others, guards):
+        return False
     if not listed:
         return True
     return not any(_lists_exclude([each for each in (*guards, *others) if each.subject == name]) for name in listed)
+
+
+def _rules_out_whole(guards: Collection[Guard], others: Collection[Guard]) -> bool:
+    """Whether one of some conditions is that ``a and b`` fails, and both hold by the others; or the same of ``or``."""
+    wholes = [guard for guard in guards if isinstance(guard.node, ast.BoolOp)]
+    return any(
+        all(any(_says(other, part) for other in others) for part in guards_of(whole.node, not whole.holds))
+        for whole in wholes
+        if whole.node is not None
+    )
+
+
+def _says(guard: Guard, part: Guard) -> bool:
+    """Whether a condition is a part of a test, whatever the function whose variables it reads."""
+    is_same = guard.subject == part.subject or guard.subject.endswith(f":{part.subject}")
+    return is_same and (guard.relation, guard.holds, guard.operand) == (part.relation, part.holds, part.operand)
 
 
 def same_conditions(guards: Guards, others: Guards) -> bool:

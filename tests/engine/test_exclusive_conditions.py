@@ -1,4 +1,4 @@
-"""Conditions with lists of constants: which of them exclude each other."""
+"""Conditions that exclude each other: comparisons with lists of constants, and parts of a test with the whole."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ def _guards(*tests: str) -> Guards:
         (["kind in ['a', 'b']"], ["kind not in ['c', 'b', 'a']"]),
         (["kind != 'a'"], ["kind in ['a']"]),
         (["kind != 'a'", "kind != 'b'"], ["kind in ['a', 'b']"]),
+        (["many and count > 1"], ["not (many and count > 1)"]),
+        (["many", "first", "count > 1"], ["not (many and count > 1)"]),
+        (["not (many or count > 1)"], ["many or count > 1"]),
     ],
 )
 def test_conditions_that_exclude_each_other(one: list[str], other: list[str]) -> None:
@@ -44,6 +47,9 @@ def test_conditions_that_exclude_each_other(one: list[str], other: list[str]) ->
         (["kind == name"], ["kind in ['b', 'c']"]),
         (["kind == 'a'"], ["kind in ['b', name]"]),
         (["kind == 'a'"], ["other in ['b', 'c']"]),
+        (["many"], ["not (many and count > 1)"]),
+        (["many", "count > 2"], ["not (many and count > 3)"]),
+        (["many or count > 1"], ["not many"]),
     ],
 )
 def test_conditions_that_may_hold_together(one: list[str], other: list[str]) -> None:
