@@ -163,3 +163,28 @@ def test_a_notebook_that_installs_a_torchvision_has_its_torch(tmp_path: Path) ->
     cells = (("code", "!pip install torchvision==0.12.0"), ("code", LOADS))
     assert not found(tmp_path, "DL718", a_ipynb=notebook(*cells))
     assert found(tmp_path, "DL718", a_ipynb=notebook(("code", LOADS)))
+
+
+def test_a_torch_holds_back_what_needs_a_later_one(tmp_path: Path) -> None:
+    code = "from torchmetrics import Dice\nscore = Dice(num_classes=3)\n"
+    (tmp_path / "requirements.txt").write_text("torch==1.13.1\n")
+    assert not found(tmp_path, "DL842", train_py=code)
+    (tmp_path / "requirements.txt").write_text("torch==2.4.0\n")
+    assert found(tmp_path, "DL842", train_py=code)
+
+
+def test_accelerate_wraps_nothing_in_a_notebook(tmp_path: Path) -> None:
+    made = "import torch\nfrom accelerate import Accelerator, notebook_launcher\naccelerator = Accelerator()\n"
+    trained = (
+        "def main(model, optimizer, loader):\n"
+        "    model, optimizer = accelerator.prepare(model, optimizer)\n"
+        "    for x, y in loader:\n"
+        "        optimizer.zero_grad()\n"
+        "        accelerator.backward(torch.nn.functional.cross_entropy(model(x), y))\n"
+        "        optimizer.step()\n"
+        "    torch.save(model.state_dict(), 'model.pt')\n"
+    )
+    started = "notebook_launcher(main, (model, optimizer, loader), num_processes=2)\n"
+    alone = made.replace(", notebook_launcher", "")
+    assert not found(tmp_path, "DL717", a_ipynb=notebook(("code", alone), ("code", trained)))
+    assert found(tmp_path, "DL717", a_ipynb=notebook(("code", made), ("code", trained), ("code", started)))

@@ -20,8 +20,8 @@ keeps its initial weights.
 
 ## Not reported
 Projects that load the checkpoint into a model that is wrapped in the same way, or that strip the prefix; models that
-are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`, a `try`); FSDP,
-which adds no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading
+are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`, a `try`); what
+Accelerate prepares in a notebook that launches no processes; FSDP, which adds no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading
 depend on the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when
 the rule is selected by name.
 
@@ -139,7 +139,7 @@ class WrappedStateDict(Rule):
 
     def _judge(self, saved: Saved, part: Part, state: Symbol, ctx: Context) -> Finding | None:
         possible = _possible(saved, part, state, ctx)
-        wrapped = [wrapping for wrapping in possible if wrapping.prefix and not _is_averaged(wrapping)]
+        wrapped = [each for each in possible if each.prefix and not _is_averaged(each) and not _is_alone(each, ctx)]
         if not wrapped or ctx.excused(self, state.site, saved, part, state):
             return None
         loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(part, state, wrapped[0], possible, ctx)
@@ -234,6 +234,12 @@ def _is_averaged(wrapping: Wrapping) -> bool:
 
 def _is_prepared(wrapping: Wrapping) -> bool:
     return any(wrapper.library_name == _PREPARED for wrapper in wrapping.wrappers)
+
+
+def _is_alone(wrapping: Wrapping, ctx: Context) -> bool:
+    """Whether Accelerate wraps nothing, as a notebook is one process unless it launches others."""
+    is_notebook = ctx.program.module.source.notebook is not None
+    return is_notebook and _is_prepared(wrapping) and not ctx.mentions("notebook_launcher", where="here")
 
 
 # ------------------------------------------------------------------------------------------------ how it is loaded
