@@ -21,9 +21,9 @@ keeps its initial weights.
 ## Not reported
 Projects that load the checkpoint into a model that is wrapped in the same way, or that strip the prefix; models that
 are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`, a `try`); what
-Accelerate prepares in a notebook that launches no processes; FSDP, which adds no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading
-depend on the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when
-the rule is selected by name.
+Accelerate prepares in a notebook that launches no processes; FSDP, which adds no prefix; averaged models, which are
+loaded into averaged models. Where both the wrapping and the loading depend on the machine (one GPU or several), the
+checkpoint does not move between machines; that is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
 Saves the state dict of the module inside the wrapper. Unsafe because checkpoints that were saved before have other
