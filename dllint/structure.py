@@ -111,3 +111,20 @@ def walk(node: Node) -> Iterator[Event]:
             stack.extend(reversed(current.items))
         elif isinstance(current, Loop | Invocation):
             stack.append(current.body)
+
+
+def entered(node: Node) -> Iterator[Site]:
+    """The functions of the project that are entered below a node, in program order."""
+    stack: list[Node] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Branch):
+            stack.extend(arm.body for arm in reversed(current.arms))
+        elif isinstance(current, Block):
+            stack.extend(reversed(current.items))
+        elif isinstance(current, Loop):
+            stack.append(current.body)
+        elif isinstance(current, Invocation):
+            if current.frame.definition is not None:
+                yield current.frame.definition
+            stack.append(current.body)

@@ -14,8 +14,8 @@ from dllint.interp.run import graph
 from dllint.interp.run.guards import beyond, consistent, same_conditions
 from dllint.interp.source.phases import topic_of
 from dllint.interp.source.positions import is_last_time
-from dllint.sites import Guards, GuardTopic
-from dllint.structure import Loop, walk
+from dllint.sites import Guards, GuardTopic, Site
+from dllint.structure import Loop, entered, walk
 from dllint.values import Symbol, Value
 
 _MAX_WRAPPERS = 3  # tqdm(enumerate(loader))
@@ -77,6 +77,10 @@ class Paths(ProgramView):
     def is_of_runs(self, loop: Loop) -> bool:
         """Whether each iteration of a loop is a training run of its own, with an optimizer that is made for it."""
         return is_of_runs(loop)
+
+    def entered_in(self, loop: Loop) -> list[Site]:
+        """The functions of the project that are entered in a loop, by it or by what it calls."""
+        return list(entered(loop.body))
 
     def consistent(self, guards: Guards, others: Guards) -> bool:
         """Whether two sets of conditions can hold together, as far as can be told."""

@@ -76,12 +76,22 @@ class Tokenizing(Phases, Sources):
             padding = call.arguments.keywords.get("padding")
             kind = self.constant(padding) if padding is not None else None
             texts = call.arguments.get(None if is_processor else 1, "text")
-            if kind in (True, "longest", "max_length") and (kind == "max_length" or _may_be_several(texts)):
+            if kind in (True, "longest", "max_length") and (kind == "max_length" or self._may_be_several(texts)):
                 several = Assumption("name", "there are several texts of different lengths in a batch")
                 yield (
                     PaddedBatch(call, tokenizer, () if isinstance(texts, Items) else (several,)),
                     self._source(tokenizer),
                 )
+
+    def _may_be_several(self, texts: Value | None) -> bool:
+        """Whether what is tokenized may be several texts: not one text, a list of one, or one of those of a list."""
+        if isinstance(texts, Items):
+            return len(texts.items) > 1 or not texts.exact
+        if not isinstance(texts, Symbol):
+            return False
+        if texts.name == "element":
+            return any(texts.inputs[0] is event.loader for event in self.data.loaders)
+        return texts.name in ("unknown", "parameter", "item", "attribute", "call")
 
     def _source(self, made: Instance) -> str:
         """The name by which a model or tokenizer was loaded; empty if that is not known."""
@@ -210,12 +220,3 @@ def _tokenized(node: ast.expr) -> ast.expr:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
         node = node.func.value
     return node
-
-
-def _may_be_several(texts: Value | None) -> bool:
-    """Whether what is tokenized may be several texts: not one text, nor a list of one."""
-    if isinstance(texts, Items):
-        return len(texts.items) > 1 or not texts.exact
-    if isinstance(texts, Const):
-        return False
-    return isinstance(texts, Symbol) and texts.name in ("unknown", "parameter", "element", "item", "attribute", "call")

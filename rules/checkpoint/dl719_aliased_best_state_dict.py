@@ -150,7 +150,7 @@ class AliasedBestStateDict(Rule):
                 step = _step_between(event, use, ctx)
                 if step is None or id(event.site.node) in reported or ctx.excused(self, event, use):
                     continue
-                reported |= {id(use.site.node), id(event.site.node)}
+                reported |= {id(event.site.node), *(id(each.site.node) for each in uses)}
                 yield self._report(event, use, step, ctx)
 
     def _report(self, taken: StateTaken, use: Event, step: OptimizerStep, ctx: Context) -> Finding:

@@ -47,7 +47,6 @@ others 2 findings and 2 questions, all true. In 280, with modes that are left be
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -86,13 +85,11 @@ def is_a_target_network(event: ModelForward, model: Value, left: ModeChange, ctx
 
 
 def is_made_anew(event: ModelForward, model: Value, left: ModeChange, ctx: Context) -> bool:
-    """each round of the loop around both makes another model: a copy that is adapted to a task"""
+    """each round of the loop around both makes another model: a copy that is adapted to a task, one for each fold"""
     loop = next((each for each in ctx.loops_around(event) if each in ctx.loops_around(left)), None)
     if loop is None or model.site is None:
         return False
-    called = itertools.takewhile(lambda frame: frame is not loop.frame, event.frame.stack())
-    inside = (loop.site, *(frame.definition for frame in called if frame.definition is not None))
-    return any(ctx.is_within(model.site, each) for each in inside)
+    return any(ctx.is_within(model.site, each) for each in (loop.site, *ctx.entered_in(loop)))
 
 
 class TrainModeNotRestored(Rule):

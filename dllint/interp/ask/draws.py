@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dllint.events import LibraryCall
+from dllint.events import LibraryCall, RandomSeeded
 from dllint.interp.ask.attempts import attempt
 from dllint.interp.source import trees
 from dllint.sites import Guards
@@ -16,13 +16,14 @@ from dllint.structure import walk
 from dllint.values import Const, Instance
 
 if TYPE_CHECKING:
-    from dllint.interp.run.machine import Machine
+    from dllint.interp.run.machine import Machine, Trial
 
 _DRAWS = frozenset(
     [f"random.{name}" for name in ("random", "uniform", "randint", "randrange", "gauss", "choice", "betavariate")]
     + [f"numpy.random.{name}" for name in ("rand", "random", "uniform", "randint", "normal", "choice", "binomial")]
     + [f"torch.{name}" for name in ("rand", "randint", "randn", "bernoulli")]
 )
+_SEEDERS = {"random.seed": "random", "numpy.random.seed": "numpy.random", "torch.manual_seed": "torch"}
 _CHANGES = re.compile(
     r"flip|mirror|rotat|rot90|crop|jitter|blur|augment|bright|contrast|saturat|adjust_hue|gamma|shear|affine|warp|erase|"
     r"cutout|perspective|elastic",
@@ -38,9 +39,18 @@ def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall
     trial = attempt(machine, value, method, "index")
     if trial is None:
         return []
-    calls = [event for event in walk(trial.body) if isinstance(event, LibraryCall) and event.name in _DRAWS]
-    applied = [event for event in calls if event.frame.definition is not None and _is_applied(event)]
+    applied = [event for event in _unseeded(trial) if event.frame.definition is not None and _is_applied(event)]
     return [event for event in applied if not _is_switched_off(event)]
+
+
+def _unseeded(trial: Trial) -> Iterator[LibraryCall]:
+    """The draws of a call, but those after the call has seeded what they draw from: a sample is the same each time."""
+    seeded: set[str] = set()
+    for event in walk(trial.body):
+        if isinstance(event, RandomSeeded):
+            seeded.add(_SEEDERS.get(event.function, ""))
+        elif isinstance(event, LibraryCall) and event.name in _DRAWS and event.name.rpartition(".")[0] not in seeded:
+            yield event
 
 
 def conditions_of(draw: LibraryCall) -> Guards:
