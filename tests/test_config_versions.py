@@ -91,6 +91,10 @@ class TestVersions:
         text = 'ARG TORCH="1.5.1"\nARG CUDA="10.1"\nFROM pytorch/pytorch:${TORCH}-cuda${CUDA}-devel\n'
         (project / "Dockerfile").write_text(text)
         assert find_limits(project, {}) == {"python": "3.8", "torch": "1.5.1.1"}
+        (project / "Dockerfile").unlink()
+        (project / "docker").mkdir()
+        (project / "docker" / "dockerfile").write_text("ARG PY=3.7\nRUN /opt/conda/bin/conda install -y python=$PY scipy\n")
+        assert find_limits(project, {}) == {"python": "3.8"}
 
     def test_setup_and_environments(self, project: Path) -> None:
         self.write(project, setup_py="from setuptools import setup\nsetup(install_requires=['numpy<1.24', 'torch'])\n")

@@ -17,8 +17,7 @@ _BY_YEAR = {20: "1.8", 21: "1.12", 22: "1.14", 23: "2.3", 24: "2.7"}  # torch af
 
 def told_by_image(text: str) -> Iterator[tuple[str, str]]:
     """The packages of which the image of a Dockerfile tells a version, and what it tells."""
-    for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
-        text = text.replace(f"${{{name}}}", default)
+    text = with_arguments(text)
     yield from ((name, f"={version}") for name, version in _OTHER_IMAGE.findall(text))
     later = _LATER_PYTHON.get(_year_of_system(text))
     if later and not _OTHER_PYTHON.search(text):  # `apt-get install python3-pip`
@@ -30,6 +29,13 @@ def told_by_image(text: str) -> Iterator[tuple[str, str]]:
             yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
         if numbers < _WITH_PYTHON_3_10:
             yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
+
+
+def with_arguments(text: str) -> str:
+    """A Dockerfile with the defaults of its arguments: `FROM pytorch/pytorch:${TORCH}-cuda10.1`, `python=$PYTHON`."""
+    for name, default in _DEFAULT_OF_ARGUMENT.findall(text):
+        text = re.sub(rf"\$(?:{name}\b|\{{{name}\}})", default, text)
+    return text
 
 
 def _year_of_system(text: str) -> int:

@@ -25,7 +25,7 @@ _NAMES = (
 _BETWEEN = r"[\s:|*`(]{0,40}"  # bounded, as a note may be anything: a table of spaces, a line of 100,000 words
 _IN_PROSE = re.compile(
     rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]{{0,200}}\)|\]\[[^\[\]\n]{{0,80}}\])?{_BETWEEN}"  # [NumPy](https://numpy.org)
-    rf"(?:v(?:er(?:\.|sions?)?)?{_BETWEEN})?(>=?|≥|<=?|==?|~=)?\s{{0,8}}v?(\d+\.\d+(?:\.\d+)?)"
+    rf"(?:-(?=\d)|v(?:er(?:\.|sions?)?)?{_BETWEEN})?(>=?|≥|<=?|==?|~=)?\s{{0,8}}v?(\d+\.\d+(?:\.\d+)?)"
     r"(?:\s{0,8}(?:--?|\u2013|~|to)\s{0,8}(\d+\.\d+(?:\.\d+)?))?"  # 3.7 to 3.9
     r"(\+(?!cu|cpu|rocm)|\s{0,8}(?:or|and)\s{1,8}(?:later|above|higher|newer|greater|up))?",
     re.IGNORECASE,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.channels import told_by_command, told_by_environment
-from dllint.config.images import told_by_image
+from dllint.config.images import told_by_image, with_arguments
 from dllint.config.notes import is_note, notes_in, pythons_entered, told_by_text
 from dllint.config.requirement_files import requirement_files
 from dllint.config.tools import (
@@ -63,7 +63,7 @@ _IN_COMMANDS = re.compile(
     r"|(python)(?:-version)?(?:==?|[/-]|:\s*|(?=3\.))['\"]?)(\d+\.\d+(?:\.\d+)?)"
 )
 _RUNS_PYTHON_2 = re.compile(r"(?m)^[^#\n]*(?<![\w-])python2 +(?:-\w+ +)*[\w./-]+\.py\b")
-_IMAGES = ("Dockerfile*", "*/Dockerfile*", "*.def", "*/*.def")  # of Docker and Apptainer
+_IMAGES = ("[Dd]ockerfile*", "*/[Dd]ockerfile*", "*.def", "*/*.def")  # of Docker and Apptainer
 _SCRIPTS = (*(f"{folder}*.{ending}" for ending in ("sh", "slurm", "sbatch", "pbs", "bat") for folder in ("", "*/")),)
 _OF_SERVICES = ("runtime.txt", ".travis.yml", ".gitlab-ci.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
 _COMMANDS = (*_IMAGES, *_SCRIPTS, "INSTALL*", "Makefile", *_OF_SERVICES)
@@ -357,7 +357,7 @@ def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _commands_in(root: Path) -> list[str]:
-    return [_read(path) for path in sorted({path for pattern in _COMMANDS for path in root.glob(pattern)})]
+    return [with_arguments(_read(path)) for path in sorted({p for pattern in _COMMANDS for p in root.glob(pattern)})]
 
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from dllint.context.option_names import USUAL_NAMES, Names, last_of, names_read,
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.imported import imported_names, prefixes
+from dllint.interp.source.imported import all_imported_as, imported_names, prefixes
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.only_parsing import PARSING, only_parses
@@ -278,7 +278,14 @@ class CommandLine(Sources):
 
     def _hands_out(self, module: SourceModule) -> bool:
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
-        return any(not self._is_own(module, taker) for taker in _takers(module))
+        return any(not self._is_own(module, taker) or self._is_lost(module, taker) for taker in _takers(module))
+
+    def _is_lost(self, module: SourceModule, dotted: str) -> bool:
+        """Whether a dotted name is of a package of the project, but of a part of it that is not there."""
+        found = ((each, self._machine.project.find(module, each)) for each in prefixes(dotted))
+        longest = max(((each, file) for each, file in found if file is not None), key=lambda pair: len(pair[0]))
+        inside = dotted[len(longest[0]) + 1 :].split(".")
+        return longest[1].is_package and len(inside) > 1 and inside[0] not in longest[1].bindings.names
 
 
 def _runs_what_is_named(module: SourceModule) -> bool:
@@ -313,15 +320,14 @@ def _takers(module: SourceModule) -> frozenset[str]:
 
 def _find_takers(tree: ast.Module) -> Iterator[str]:
     names = {*USUAL_NAMES, *namespaces(tree)}
-    imported = imported_names(tree)
+    imported = all_imported_as(tree)
     for node in nodes_of(tree).of(ast.Call):
         is_spread = any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords)
         if is_spread or (_names_an_attribute(node) and last_of(node.args[0]) in names):
             yield ""
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        root = imported.get(root_of(node.func), "")
-        if root and last_of(node.func) not in _WRITING and any(last_of(each) in names for each in given):
-            yield root
+        if last_of(node.func) not in _WRITING and any(last_of(each) in names for each in given):
+            yield from imported.get(root_of(node.func), ())
 
 
 def _names_an_attribute(call: ast.Call) -> bool:

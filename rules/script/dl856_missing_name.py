@@ -80,7 +80,8 @@ def is_told_apart(event: NameMissing, ctx: Context) -> bool:
     owner = event.site.node.value if isinstance(event.site.node, ast.Attribute) else None
     around = (*ctx.ancestors(event.site, ast.If), *ctx.ancestors(event.site, ast.IfExp))
     tests = [each.test for each in around if isinstance(each, ast.If | ast.IfExp)]
-    calls = (each for test in tests for each in ast.walk(test) if isinstance(each, ast.Call) and each.args)
+    parts = (part for test in tests for made in ctx.made_of(event.site, test) for part in ast.walk(made))
+    calls = (each for each in parts if isinstance(each, ast.Call) and each.args)
     asked = (each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in _ASKING)
     return any(ast.dump(each) == ast.dump(owner) for each in asked if owner is not None)
 

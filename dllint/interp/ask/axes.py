@@ -202,7 +202,8 @@ class Axes:
         several = axis_joins.OF_SEVERAL.get(tensor.name)
         if several is not None:
             return several(self, tensor)
-        move = axis_moves.MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
+        is_of_python = "." not in tensor.name  # `sum(terms)`, which adds up what there is along the first axis
+        move = None if is_of_python else axis_moves.MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
         return move(self, tensor, self.of(tensor.inputs[0])) if move is not None else None
 
     def _by_parts_of_shapes(self, tensor: Symbol) -> Shape | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -40,6 +40,16 @@ def imported_names(tree: ast.Module) -> Mapping[str, str]:
     others = {node.arg for node in nodes.of(ast.arg)} | {node.name for node in definitions}
     others |= {name for name in found if any(isinstance(node.ctx, ast.Store) for node in nodes.names.get(name, ()))}
     return {name: dotted for name, dotted in found.items() if times[name] == 1 and name not in others}
+
+
+@lru_cache(maxsize=8)
+def all_imported_as(tree: ast.Module) -> Mapping[str, frozenset[str]]:
+    """All that each name may be which imports of a file bind: one of several, where a condition chooses between them."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for statement in nodes_of(tree).of(ast.Import, ast.ImportFrom):
+        for name, dotted in _bound(statement):
+            found[name].add(dotted)
+    return {name: frozenset(dotted) for name, dotted in found.items()}
 
 
 def prefixes(dotted: str) -> Iterator[str]:

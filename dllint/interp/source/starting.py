@@ -185,7 +185,7 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
         return False
     is_own = importer.folder != project.root and _is_folder_of_modules(project, importer.folder / parts[0])
     is_told = start.says_where or (start.is_run and (len(parts) == 1 or is_own))
-    return (is_told and not level) or not _is_further(project, parts)
+    return (is_told and not level) or not _is_further(project, parts, _wanted_of(importer, ".".join(parts)))
 
 
 def _is_in_another_folder(project: Project, importer: SourceModule, parts: list[str]) -> bool:
@@ -255,8 +255,22 @@ def _is_folder_of_modules(project: Project, folder: Path) -> bool:
     return is_there and any(folder in file.parents for file in project.files)
 
 
-def _is_further(project: Project, parts: list[str]) -> bool:
-    """Whether a module of this name is below another folder, which may be where programs are started."""
+def _is_further(project: Project, parts: list[str], wanted: set[str]) -> bool:
+    """Whether a module of this name, which may have what is wanted of it, is below another folder, which may be where
+    programs are started."""
     size = len(parts)
-    paths = (file.with_suffix("").parts for file in project.files)
-    return any(list(path[-size:]) == parts or list(path[-size - 1 : -1]) == parts for path in paths)
+    found: dict[Path, set[str]] = {}  # the names in each folder that is called so
+    for file in project.files:
+        path = file.with_suffix("").parts
+        if list(path[-size:]) == parts:
+            return True
+        if list(path[-size - 1 : -1]) == parts:
+            found.setdefault(file.parent, set()).add(path[-1])
+    return any(_may_have(project, folder, names, wanted) for folder, names in found.items())
+
+
+def _may_have(project: Project, folder: Path, names: set[str], wanted: set[str]) -> bool:
+    """Whether all that is wanted of a folder may be in it: files called so, or what its `__init__.py` speaks of."""
+    top = project.module(folder / "__init__.py") if "__init__" in names else None
+    has_more = top is not None and "import *" in top.source.text
+    return has_more or all(name in names or (top is not None and name in top.words) for name in wanted)
