@@ -93,7 +93,8 @@ class TestVersions:
         assert find_limits(project, {}) == {"python": "3.8", "torch": "1.5.1.1"}
         (project / "Dockerfile").unlink()
         (project / "docker").mkdir()
-        (project / "docker" / "dockerfile").write_text("ARG PY=3.7\nRUN /opt/conda/bin/conda install -y python=$PY scipy\n")
+        text = "ARG PY=3.7\nRUN /opt/conda/bin/conda install -y python=$PY scipy\n"
+        (project / "docker" / "dockerfile").write_text(text)
         assert find_limits(project, {}) == {"python": "3.8"}
 
     def test_setup_and_environments(self, project: Path) -> None:

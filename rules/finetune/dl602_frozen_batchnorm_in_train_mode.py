@@ -65,6 +65,7 @@ from dllint.api import (
     Finding,
     Guard,
     Instance,
+    ModeChange,
     ModelForward,
     ParametersUpdated,
     Program,
@@ -119,6 +120,13 @@ def switches_norms(freeze: AttributeAssigned, frozen: Value, event: ModelForward
         if any(ctx.speaks_of("normalization", str(name)) for name in names):
             return True
     return False
+
+
+def puts_parts_in_eval(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
+    """a part of the network, which may have all of its norms, is put into evaluation mode, and nothing undoes it"""
+    changes = ctx.all_of(ModeChange)
+    is_left = any(each.training is False and ctx.is_part(each.model, frozen) for each in changes)
+    return is_left and not any(each.training is not False and ctx.may_set_mode(frozen, each) for each in changes)
 
 
 def _is_before_each_call(site: Site, name: str, ctx: Context) -> bool:
@@ -215,6 +223,7 @@ class FrozenBatchnormInTrainMode(Rule):
         is_unfrozen,
         has_its_own_train,
         switches_norms,
+        puts_parts_in_eval,
         wants_to_adapt,
         belongs_to_trained_layers,
         follows_what_is_trained,

@@ -98,10 +98,15 @@ class ScheduleEndsEarly(Rule):
 
 
 def _loops_of(scheduler: Instance, event: SchedulerStep, ctx: Context) -> list[Loop]:
-    """The loops around a step, but for those in each turn of which the scheduler is made anew: runs, folds."""
+    """The loops around a step, but for those in each turn of which the scheduler is made anew: runs, folds.
+
+    None where it is one of several that a loop makes, before another one steps each of them.
+    """
     made = (each for each in ctx.all_of(SchedulerCreated) if each.scheduler is scheduler)
     around = {id(loop) for each in made for loop in ctx.loops_around(each)}
-    return [loop for loop in ctx.loops_around(event) if id(loop) not in around]
+    stepping = ctx.loops_around(event)
+    is_one_of_several = not around <= {id(loop) for loop in stepping}
+    return [] if is_one_of_several else [loop for loop in stepping if id(loop) not in around]
 
 
 def _number(value: Value | None, ctx: Context) -> float | None:

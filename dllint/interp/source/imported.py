@@ -44,7 +44,7 @@ def imported_names(tree: ast.Module) -> Mapping[str, str]:
 
 @lru_cache(maxsize=8)
 def all_imported_as(tree: ast.Module) -> Mapping[str, frozenset[str]]:
-    """All that each name may be which imports of a file bind: one of several, where a condition chooses between them."""
+    """All that each name may be which imports of a file bind: one of several, where a condition chooses one."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for statement in nodes_of(tree).of(ast.Import, ast.ImportFrom):
         for name, dotted in _bound(statement):
