@@ -17,9 +17,9 @@ Measured on torch 2.13: the divergence of two distributions is .663, `kl_div(p, 
 
 ## Not reported
 Inputs that are not known to be probabilities (or their mean over some axis) or the output of a layer, divided by a
-temperature or not; logarithms, also of probabilities with a small number added. Of a model that is not known, what is divided by the same temperature
-as the scores of which the target takes the softmax is reported all the same: such a quotient is no logarithm of
-probabilities, whatever the model returns.
+temperature or not; logarithms, also of probabilities with a small number added. Of a model that is not known, what is
+divided by the same temperature as the scores of which the target takes the softmax is reported all the same: such a
+quotient is no logarithm of probabilities, whatever the model returns.
 
 ## Fix (unsafe)
 Calls `log_softmax` where a softmax stands in the call of the loss. Unsafe because it changes training, as it should.
