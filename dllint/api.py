@@ -29,6 +29,7 @@ from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
 from dllint.context.normalization import Normalization, NormalizationUse, Numbers
+from dllint.context.options import assumed_of_options
 from dllint.context.passes import Pass
 from dllint.context.phases import Phase
 from dllint.context.rates import RateSetting
@@ -283,6 +284,7 @@ __all__ = [
     "ZeroGrad",
     "add_entry",
     "alternatives",
+    "assumed_of_options",
     "assumed_under",
     "attribute_of",
     "attribute_of_self",

@@ -15,7 +15,16 @@ from dllint.choices import Choice
 from dllint.context.decisions import Decisions
 from dllint.context.options import assumed_of_options
 from dllint.context.uses import Uses
-from dllint.events import Event, LossCall, ModelForward, OpaqueCall, OptimizerStep, SchedulerStep, ZeroGrad
+from dllint.events import (
+    AttributeAssigned,
+    Event,
+    LossCall,
+    ModelForward,
+    OpaqueCall,
+    OptimizerStep,
+    SchedulerStep,
+    ZeroGrad,
+)
 from dllint.forms import described
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run import classes, graph, roles
@@ -30,6 +39,7 @@ from dllint.values import Const, Instance, Setting, Symbol, Value
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
 _NAMED = frozenset(("parameters", "state"))  # of an optimizer, and what is loaded into something
+_LEFT_OUT = {LossCall: ("result", "target"), AttributeAssigned: ("value",)}
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
 _LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable"))
@@ -82,7 +92,7 @@ class Assuming(Decisions, Uses):
         yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
             if name not in _NAMED:  # which matter to few claims: those name them
-                yield from _of_choice(value, f"the {name}")
+                yield from assumed_of_options(value, f"the {name}")
             if name in _ROLES:
                 yield from self._behind_role(value, name)
             if name in _ACTORS:
@@ -155,7 +165,7 @@ class Assuming(Decisions, Uses):
         for current in islice(pending, _MAX_STEPS):  # which grows meanwhile
             if is_end(current):
                 continue
-            yield from _of_choice(current, "the value")
+            yield from assumed_of_options(current, "the value")
             if isinstance(current, Symbol) and (current.name == "call" or current.name.startswith(".")):
                 name = current.name.removeprefix(".") if current.name != "call" else ""
                 caller = f"`{name}`" if name else "a call that could not be followed"
@@ -264,8 +274,11 @@ def _only_reads(name: str) -> bool:
 
 
 def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
-    """What an event is about, by the names of its fields; not what comes of it, nor what a loss compares with."""
-    left_out = ("result", "target") if isinstance(event, LossCall) else ("result",)
+    """What an event is about, by the names of its fields; not what comes of it, nor what a loss compares with.
+
+    What an attribute is set to matters to few claims: those name it.
+    """
+    left_out = _LEFT_OUT.get(type(event), ("result",))
     for field in fields(event):
         value = getattr(event, field.name)
         if isinstance(value, Value) and field.name not in left_out:
@@ -334,10 +347,6 @@ def _behind_choices(value: Value, name: str = "") -> Iterator[Assumption]:
             given = source.arguments.get(1, "default")
             if given is not None and not isinstance(given, Const):
                 yield Assumption("alternative", f"what `{source.name[1:]}` looks up is what is given for its default")
-
-
-def _of_choice(value: Value, name: str) -> Iterator[Assumption]:
-    return assumed_of_options(value, name) if isinstance(value, Choice) else iter(())
 
 
 def _made_from(value: Value) -> Iterator[Value]:

@@ -12,21 +12,20 @@ from dllint.assumptions import Assumption
 from dllint.choices import Choice
 from dllint.interp.run import graph
 from dllint.sites import Guards
-from dllint.values import Instance, Symbol
+from dllint.values import Instance, Symbol, Value
 
 _MAX_SOURCES = 60
 _TAKEN_OUT = frozenset(("element", "item", "filter", "generator"))
 
 
-def assumed_of_options(choice: Choice, name: str = "") -> Iterator[Assumption]:
+def assumed_of_options(choice: Value, name: str = "") -> Iterator[Assumption]:
     """That a value is one of those that it is known to be, if others are not known; perhaps it is so by default.
 
     Args:
-        choice: the value.
+        choice: the value; of one that is no choice, nothing is assumed.
         name: what it is called if none of its options has a name.
     """
-    unresolved = unresolved_options(choice)
-    if not unresolved:
+    if not isinstance(choice, Choice) or not (unresolved := unresolved_options(choice)):
         return
     hint = next(filter(None, (getattr(option, "hint", "") for _, option in choice.options)), "")
     what = f"`{hint}`" if hint else name or "what is one of several things"

@@ -40,13 +40,15 @@ class Reporting(Running):
         fixes: Sequence[Fix] = (),
         severity: Severity | None = None,
         pedantic: bool = False,
+        confirmable: bool = True,
     ) -> Finding:
         """Report something at an event or a place: what is wrong, what it does to training, and what to do about it.
 
         How sure that is follows from what is assumed: by the event, by what else the claim rests ``on`` (see
         :meth:`assumptions_of`), and by the rule itself (``assuming``). ``fix`` is what the rule offers to do, in words
         and edits, as safe as the rule says; it is left out where there are no edits, or they are of another file.
-        ``fixes`` are others.
+        ``fixes`` are others. Where the probe of a confirmable rule judges something else than this, it is not
+        ``confirmable``.
 
         What a unit test does is no training: findings in one are shown only where the rule is selected by name.
         """
@@ -71,7 +73,7 @@ class Reporting(Running):
             trace=tuple(Hop(self.location(place), text) for place, text in trace),
             fixes=(*self._offered(rule, fix, site), *fixes),
             pedantic=pedantic or self._is_unit_test(),
-            confirmable=rule.confirmable,
+            confirmable=rule.confirmable and confirmable,
             url=address_of(rule.code),
             alone=(alone.path, alone.line) if alone is not None else None,
         )

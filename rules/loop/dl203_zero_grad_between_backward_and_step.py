@@ -1,6 +1,7 @@
 """Gradients that are cleared after they are computed and before they are used.
 
-The optimizer steps with no gradient at all: nothing is trained, without any error.
+The optimizer steps with no gradient at all: nothing is trained, without any error. Where gradients should add up over
+several batches and are cleared with each, it steps with those of the last one.
 
 Measured on torch 2.13: 0 of 200 steps moved the weights, and the loss stayed at its initial 1.647, with SGD, momentum,
 Adam and AdamW alike.
@@ -16,9 +17,10 @@ Adam and AdamW alike.
     optimizer.step()
 
 ## Not reported
-Clearing another optimizer's gradients in between (two networks trained in turns), a second backward pass between the
-clearing and the step, gradients that are written back (`p.grad = g`), rotated loops (`step; zero_grad; backward`), and
-paths on which the gradients are still there.
+Steps that are left out on purpose: where neither the name of their number nor a division of the loss by it says that
+gradients should add up. Clearing another optimizer's gradients in between (two networks trained in turns), a second
+backward pass between the clearing and the step, gradients that are written back (`p.grad = g`), rotated loops (`step;
+zero_grad; backward`), and paths on which the gradients are still there.
 
 ## Fix (unsafe)
 Moves the clearing before the backward pass, where both stand in the same block. Unsafe because training begins,
@@ -69,8 +71,30 @@ class ZeroGradBetweenBackwardAndStep(Rule):
         for optimizer in ctx.stepped_optimizers():
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
             if _steps_without_gradients(_KINDS, optimizer, ctx):
-                for step, clearing in _steps_without_gradients((*_KINDS, OpaqueCall), optimizer, ctx):
-                    yield self._report(step, clearing, optimizer, ctx)
+                empty = _steps_without_gradients((*_KINDS, OpaqueCall), optimizer, ctx)
+                yield from (self._report(step, clearing, optimizer, ctx) for step, clearing in empty)
+            else:
+                yield from self._in_each_turn(optimizer, ctx)
+
+    def _in_each_turn(self, optimizer: Value, ctx: Context) -> Iterator[Finding]:
+        """Gradients that should add up over several batches, and are cleared with each."""
+        reported: set[int] = set()
+        for step in ctx.steps():
+            clearings = ctx.cleared_every_turn(step) if ctx.is_same(step.optimizer, optimizer) else []
+            if not clearings or id(clearings[0].site.node) in reported or _is_done_otherwise(step, optimizer, ctx):
+                continue
+            reported.add(id(clearings[0].site.node))
+            yield ctx.finding(
+                self,
+                clearings[0],
+                f"gradients of {ctx.called(optimizer, 'optimizer')} are cleared with each batch and used every few",
+                on=[step],
+                effect="each step uses the gradients of the last batch alone: those of the others are thrown away",
+                help="clear the gradients after the step, under the same condition",
+                trace=[(clearings[0].site, "cleared in each turn of the loop"), (step.site, "used every few turns")],
+                severity="warning",
+                confirmable=False,  # there are gradients at each step, if not those of all batches
+            )
 
     def _report(self, step: OptimizerStep, clearing: Event, optimizer: Value, ctx: Context) -> Finding:
         return ctx.finding(
@@ -83,6 +107,24 @@ class ZeroGradBetweenBackwardAndStep(Rule):
             trace=[(clearing.site, "the new gradients are cleared"), (step.site, "the step has none to use")],
             fix=("Clear before the backward pass", _clear_first(clearing, ctx)),
         )
+
+
+def _is_done_otherwise(step: OptimizerStep, optimizer: Value, ctx: Context) -> bool:
+    """Whether a framework counts the batches, or gradients or graphs are kept or changed by code of the loop."""
+    inside = ctx.beside(step, ctx.loops_around(step)[0])
+    passes = [event for event in inside if isinstance(event, Backward)]
+    return (
+        any(ctx.is_managed(event) or event.via or "accumulate" in event.contexts for event in passes)
+        or any(_keeps_graph(event) for event in passes)
+        or any(event.attribute == "grad" for event in inside if isinstance(event, AttributeAssigned))
+        or any(ctx.opaque_to_gradients(event, optimizer) for event in inside if isinstance(event, OpaqueCall))
+    )
+
+
+def _keeps_graph(backward: Backward) -> bool:
+    """Whether what goes backward may be a sum over batches, which is asked for its gradients again and again."""
+    call = backward.site.node
+    return isinstance(call, ast.Call) and any(each.arg == "retain_graph" for each in call.keywords)
 
 
 def _clear_first(clearing: Event, ctx: Context) -> Edits:

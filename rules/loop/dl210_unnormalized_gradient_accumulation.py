@@ -54,7 +54,6 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
-    Guard,
     Instance,
     OptimizerStep,
     Program,
@@ -105,7 +104,7 @@ def counts_to_one(backward: Backward, step: OptimizerStep, ctx: Context) -> bool
     boundary = ctx.period_between(backward, step)
     if any(guard.by_default for guard in boundary):
         return True
-    remainder = next((found for guard in boundary if (found := _remainder(guard))), None)
+    remainder = next((found for guard in boundary if (found := ctx.remainder_in(guard))), None)
     if remainder is None:
         return False
     count = ast.unparse(remainder.right)
@@ -187,12 +186,6 @@ class UnnormalizedGradientAccumulation(Rule):
             fix=("Divide once", _undivided(site, ctx)),
             severity="warning",
         )
-
-
-def _remainder(guard: Guard) -> ast.BinOp | None:
-    """The ``i % k`` in a condition."""
-    inner = ast.walk(guard.node) if guard.node is not None else ()
-    return next((node for node in inner if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)), None)
 
 
 # ------------------------------------------------------------------------------------------- what is divided
@@ -282,7 +275,7 @@ def _batches_added_up(backward: Backward, step: OptimizerStep, ctx: Context) -> 
     if backward.frame is not step.frame:
         return ""
     periods = [guard for guard in step.guards if guard.topic == "period"]
-    remainders = [remainder for guard in periods if (remainder := _remainder(guard)) is not None]
+    remainders = [remainder for guard in periods if (remainder := ctx.remainder_in(guard)) is not None]
     number = remainders[-1].right if remainders else None
     if not periods:
         number = _repetitions(ctx.loops_around(backward)[0].site.node)

@@ -33,7 +33,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import AttributeAssigned, Context, Edits, Finding, Instance, Rule, Site, nodes_of, rename_attribute
+from dllint.api import (
+    AttributeAssigned,
+    Context,
+    Edits,
+    Finding,
+    Instance,
+    Rule,
+    Site,
+    alternatives,
+    nodes_of,
+    rename_attribute,
+)
 
 _OF_GROUPS = ("lr", "learning_rate", "weight_decay", "momentum", "betas", "eps")
 _OF_LAYERS = {"weights": "weight", "wieght": "weight", "weigth": "weight", "biases": "bias", "bais": "bias"}
@@ -77,7 +88,7 @@ def is_set_in_groups_as_well(event: AttributeAssigned, ctx: Context) -> bool:
 
 def is_of_its_own_class(event: AttributeAssigned, ctx: Context) -> bool:
     """a class of the project may have a use for the attribute"""
-    return not isinstance(event.target, Instance) or (not event.target.library_name and event.attribute not in _METHODS)
+    return event.attribute not in _METHODS and any(not option.library_name for option in _options(event, ctx))
 
 
 class AttributeTypo(Rule):
@@ -94,15 +105,17 @@ class AttributeTypo(Rule):
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         if not isinstance(event.site.node, ast.Attribute) or _owner(event) == "self":
             return
-        found = _what_is_meant(event, ctx)
-        if found is None or ctx.excused(self, event):
+        options = _options(event, ctx)
+        found = {_what_is_meant(event, option, ctx) for option in options}
+        meant = found.pop() if len(found) == 1 else None
+        if meant is None or ctx.excused(self, event):
             return
-        message, advice, name = found
+        message, advice, name = meant
         yield ctx.finding(
             self,
             event,
             message,
-            on=[event.target],
+            on=options,
             effect="nothing that torch does changes by it",
             help=advice,
             fix=(f"Set `{name}`", rename_attribute(event.site, name) if name else Edits()),
@@ -113,11 +126,16 @@ def _owner(event: AttributeAssigned) -> str:
     return ast.unparse(event.site.node.value) if isinstance(event.site.node, ast.Attribute) else ""
 
 
-def _what_is_meant(event: AttributeAssigned, ctx: Context) -> tuple[str, str, str] | None:
-    """What is wrong with an attribute, what to do, and its right name, if that is all."""
-    attribute, target = event.attribute, event.target
-    if not isinstance(target, Instance):
-        return None
+def _options(event: AttributeAssigned, ctx: Context) -> list[Instance]:
+    """All that the attribute may be set on, if that is known; on `None`, Python lets nothing be set."""
+    options = [option for _, option in alternatives(event.target) if not ctx.is_none(option)]
+    known = [option for option in options if isinstance(option, Instance)]
+    return known if len(known) == len(options) else []
+
+
+def _what_is_meant(event: AttributeAssigned, target: Instance, ctx: Context) -> tuple[str, str, str] | None:
+    """What is wrong with an attribute of an object, what to do, and its right name, if that is all."""
+    attribute = event.attribute
     if attribute in _OF_GROUPS and target.library_name.startswith("torch.optim."):
         is_optimizer = ctx.role(target) == "optimizer"
         advice = f'set `group["{"lr" if attribute == "learning_rate" else attribute}"]` of all `optimizer.param_groups`'

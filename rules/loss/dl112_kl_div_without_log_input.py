@@ -16,10 +16,10 @@ Measured on torch 2.13: the divergence of two distributions is .663, `kl_div(p, 
     loss.backward()
 
 ## Not reported
-Inputs that are not known to be probabilities or the output of a layer, divided by a temperature or not; logarithms,
-also of probabilities with a small number added. Of a model that is not known, what is divided by the same temperature
-as the scores of which the target takes the softmax is reported all the same: such a quotient is no logarithm of
-probabilities, whatever the model returns.
+Inputs that are not known to be probabilities (or their mean over some axis) or the output of a layer, divided by a
+temperature or not; logarithms, also of probabilities with a small number added. Of a model that is not known, what is
+divided by the same temperature as the scores of which the target takes the softmax is reported all the same: such a
+quotient is no logarithm of probabilities, whatever the model returns.
 
 ## Fix (unsafe)
 Calls `log_softmax` where a softmax stands in the call of the loss. Unsafe because it changes training, as it should.
@@ -38,6 +38,7 @@ from dllint.api import Const, Context, Edits, Finding, LossCall, Origin, Rule, S
 
 _LOSS = "torch.nn.functional.kl_div"
 _QUOTIENTS = ("/", "torch.div", ".div")
+_MEANS = (".mean", "torch.mean")
 _LAYERS = frozenset(("torch.nn.Linear()", "torch.nn.Conv2d()", "torch.nn.Bilinear()"))
 
 
@@ -55,7 +56,8 @@ class KlDivWithoutLogInput(Rule):
         if event.loss != _LOSS or event.input is None:
             return
         temperatures = _temperatures(event.target, ctx)
-        origins = [each for origin in ctx.origins(event.input) for each in _behind_quotient(origin, temperatures, ctx)]
+        given = [each for origin in ctx.origins(event.input) for each in _behind_mean(origin, ctx)]
+        origins = [each for origin in given for each in _behind_quotient(origin, temperatures, ctx)]
         verdict = judge(origins, lambda origin: _is_no_logarithm(origin.value, ctx), event.guards)
         if verdict is None:
             return
@@ -77,6 +79,22 @@ class KlDivWithoutLogInput(Rule):
             fix=("Use `log_softmax`", _with_log_softmax_in(event, bad[0].value)),
             assuming=[*assumed, *ctx.assumed_use(event.result, "the loss")],
         )
+
+
+def _behind_mean(origin: Origin, ctx: Context) -> list[Origin]:
+    """The probabilities that an origin is the mean of, or the sum of with a number: no logarithm is taken there."""
+    value = origin.value
+    if not isinstance(value, Symbol) or not (value.name in _MEANS or _is_shifted(value)):
+        return [origin]
+    nearer = [Origin(each.value, origin.guards + each.guards, origin.hops + each.hops)
+              for each in ctx.origins(value.inputs[0])]  # fmt: skip
+    inner = [each for near in nearer for each in _behind_mean(near, ctx)]
+    return inner if all(ctx.kind(each.value) == "probabilities" for each in inner) else [origin]
+
+
+def _is_shifted(value: Symbol) -> bool:
+    """Whether a small number is added: ``p + 1e-8``."""
+    return value.name == "+" and len(value.inputs) > 1 and isinstance(value.inputs[1], Const)
 
 
 def _behind_quotient(origin: Origin, temperatures: Sequence[Value], ctx: Context) -> list[Origin]:

@@ -1,11 +1,13 @@
 """A result that nobody takes: an operation that changes nothing in place, as a statement.
 
 `labels.to(device)` returns another tensor and leaves `labels` where it is; so do `F.dropout(h)`, `x.unsqueeze(0)` and
-`table.sample(frac=1)`. A method without brackets, `optimizer.zero_grad`, is not called at all.
+`table.sample(frac=1)`. A method without brackets, `optimizer.zero_grad`, is not called at all, and `torch.no_grad()`
+is in effect in a `with` alone.
 
 Measured on torch 2.13: after `torch.dropout(h, 0.5, True)` as a statement, 0 of 1,000 numbers of `h` are zero; of its
 result, about 500. After `labels.to(torch.float64)` the type of `labels` is still float32; after `model.eval` the model
-is in training mode, after `optimizer.step` its weight is 0.0 as before.
+is in training mode, after `optimizer.step` its weight is 0.0 as before; after `torch.no_grad()` the output of a model
+has its graph, and after `torch.autocast("cpu")` it is float32.
 
 ## Bad
     for x, labels in loader:
@@ -27,7 +29,8 @@ such as `x.to(device)`: where it matters, the next operation fails and says so.
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
 themselves; what would make no difference: what a function made and does not read afterwards, or only moves again,
-what was made where it is moved to, and indices that are detached, which have no gradients; statements in a `try`, or in
+what was made where it is moved to, and indices that are detached, which have no gradients; `torch.no_grad()` where
+another one, that is entered, covers what it stands in or something that comes after it; statements in a `try`, or in
 a `with` that may watch them; those of a notebook that may show a value, and code that measures speed. An index that is
 not set or reset, and rows that are not sorted, are a question where nothing is seen to go by the order of the rows; so
 is `optimizer.zero_grad` where another call of it in the loop clears the same gradients.
@@ -78,8 +81,15 @@ _BY_ORDER = frozenset(
      "cumprod", "cummax", "cummin", "pct_change", "ffill", "bfill", "interpolate", "drop_duplicates", "values",
      "to_numpy", "itertuples", "iterrows")
 )  # fmt: skip
+_ENTERED = frozenset(
+    ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode",
+     "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
+)  # fmt: skip
+"""Calling them makes a context manager; what it switches is switched when a ``with`` enters it."""
+_GRADIENT_SWITCHES = frozenset(("no_grad", "inference_mode", "set_grad_enabled"))
 _CALLED = frozenset(("zero_grad", "step", "backward", "eval", "train", "contiguous", "empty_cache"))
 
+_NAMES = _FUNCTIONS | _OF_TENSORS | _OF_TABLES | _CHANGING_MODULES | _CALLED | {"no_grad", "inference_mode", "autocast"}
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -138,16 +148,35 @@ def is_there_already(site: Site, name: str, ctx: Context) -> bool:
     return place is not None and [ast.unparse(place)] == [ast.unparse(each) for each in call.args]
 
 
+def is_entered_beside(site: Site, name: str, ctx: Context) -> bool:
+    """gradients or precision are switched around it as well, or in what comes after it"""
+    if name not in _ENTERED:
+        return False
+    blocks = [*ctx.ancestors(site, ast.AST), *(inner for each in _rest_of_block(site, ctx) for inner in ast.walk(each))]
+    switches = [_called_in(entered) for block in blocks for entered in _entered_by(block)]
+    calls = {_called_in(call) for call in nodes_of(_scope_of(site, ctx)).of(ast.Call)}
+    alike = {"autocast"} if name.endswith("autocast") else _GRADIENT_SWITCHES
+    return not alike.isdisjoint(switches) or (alike is _GRADIENT_SWITCHES and "set_grad_enabled" in calls)
+
+
 class DiscardedResult(Rule):
     code = "DL825"
     name = "discarded-result"
     category = "correctness"
     severity = "warning"
-    triggers = (("torch", "pandas"), tuple(sorted(_FUNCTIONS | _OF_TENSORS | _OF_TABLES | _CHANGING_MODULES | _CALLED)))
+    triggers = (("torch", "pandas"), tuple(sorted(_NAMES)))
     of_files = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",)
-    excuses = (works_in_place, is_timed, is_element, has_no_gradients, is_there_already, is_not_missed)
+    excuses = (
+        works_in_place,
+        is_timed,
+        is_element,
+        has_no_gradients,
+        is_there_already,
+        is_entered_beside,
+        is_not_missed,
+    )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if ctx.is_unit_test:
@@ -156,6 +185,9 @@ class DiscardedResult(Rule):
             if _is_uncalled(site.node, ctx):
                 if not ctx.excused(self, site, name):
                     yield self._report(site, f"`{ctx.source_of(site)}` is not called", _with_brackets(site, ctx), ctx)
+            elif name in _ENTERED:
+                if _switches(site.node) and not ctx.excused(self, site, name):
+                    yield self._report_unentered(site, ctx)
             elif _is_pure(site, name, ctx) and not ctx.excused(self, site, name):
                 assert isinstance(site.node, ast.Call)
                 what = ctx.source_of(Site(site.module, site.node.func))
@@ -177,6 +209,44 @@ class DiscardedResult(Rule):
             fix=("Assign the result" if is_call else "Call the method", edits),
             severity="info" if changes_no_number else None,
         )
+
+    def _report_unentered(self, site: Site, ctx: Context) -> Finding:
+        what = ctx.source_of(site)
+        return ctx.finding(
+            self,
+            site,
+            f"`{what}` is called and not entered",
+            effect="everything stays as it was: it switches in a `with` alone",
+            help=f"write `with {what}:` around what it is meant for",
+            trace=[(site, "stands as a statement by itself")],
+        )
+
+
+def _rest_of_block(site: Site, ctx: Context) -> list[ast.stmt]:
+    """The statements that come after a statement in its block."""
+    statement, around, *_ = (*ctx.ancestors(site, ast.AST), site.module.tree)
+    bodies: list[list[ast.stmt]] = [getattr(around, name, []) for name in ("body", "orelse", "finalbody")]
+    return next((body[body.index(statement) + 1 :] for body in bodies if statement in body), [])
+
+
+def _entered_by(node: ast.AST) -> list[ast.expr]:
+    """What is in effect in a block: what its ``with`` enters, or what a function is decorated with."""
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return [item.context_expr for item in node.items]
+    return list(getattr(node, "decorator_list", ()))
+
+
+def _called_in(node: ast.expr) -> str:
+    """``no_grad`` of ``torch.no_grad()``, and of ``torch.no_grad``."""
+    function = node.func if isinstance(node, ast.Call) else node
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def _switches(node: ast.AST) -> bool:
+    """Whether a call makes what would switch something: ``autocast(enabled=False)`` leaves all as it is."""
+    given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
+    is_off = any(isinstance(each, ast.Constant) and each.value is False for each in given)
+    return isinstance(node, ast.Call) and not is_off
 
 
 def _assumed_missed(site: Site, ctx: Context) -> Iterator[Assumption]:
@@ -244,7 +314,7 @@ def _method(site: Site) -> str:
 def _operand(site: Site, name: str) -> str:
     """The variable whose value an operation takes: ``x`` of ``x.detach()`` and of ``F.relu(x)``."""
     call = site.node
-    if not isinstance(call, ast.Call):
+    if not isinstance(call, ast.Call) or name in _ENTERED:
         return ""
     owner = call.func.value if isinstance(call.func, ast.Attribute) and not name else None
     first = owner if owner is not None else call.args[0] if call.args else None

@@ -52,6 +52,7 @@ from dllint.api import (
     Symbol,
     Value,
     alternatives,
+    assumed_of_options,
     nodes_of,
     statement_around,
 )
@@ -158,6 +159,7 @@ class UnregisteredTensor(Rule):
             event,
             messages[what].format(event.attribute),
             on=[guards, value],
+            assuming=assumed_of_options(event.value, "the value"),
             effect="who loads the checkpoint draws other numbers, and the model that was trained is lost"
             if is_random
             else "it is never trained, saved or moved with the module",

@@ -29,6 +29,8 @@ _LIKE = frozenset(  # only the shape of what they are given counts; all but rand
     ("torch.zeros_like", "torch.ones_like", "torch.empty_like", "torch.full_like", "torch.rand_like",
      "torch.randn_like", "torch.randint_like", ".new_zeros", ".new_ones", ".new_empty", ".new_full")
 )  # fmt: skip
+_VIEWS = frozenset(("values", "T", "mT", "H", "mH", "real", "imag"))
+_INTEGERS = frozenset(("indices", "shape", "ndim"))
 _WITH_PARAMETERS = (
     "Linear", "Bilinear", "LazyLinear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "GroupNorm", "LSTM", "GRU",
     "RNN", "MultiheadAttention", "Transformer", "PReLU", "Sequential",
@@ -203,8 +205,8 @@ def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
         if name.removeprefix("torch.nn.").startswith(_WITH_PARAMETERS):
             return _FLOWS
         return _combine(_gradient(search, part, depth + 1) for part in value.inputs[1:])
-    if name == "attribute" and value.detail == "data" and _is_packed(search.machine, value.inputs[0]):
-        return _gradient(search, value.inputs[0], depth + 1)
+    if name == "attribute":
+        return _of_attribute(search, value, depth)
     if name in ("item", "slice"):
         found = origins(search.machine, value)
         if len(found) == 1 and found[0].value is not value:
@@ -219,6 +221,15 @@ def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
     if name.startswith("numpy."):
         return _NONE
     return _UNKNOWN
+
+
+def _of_attribute(search: _Search, value: Symbol, depth: int) -> Gradient:
+    """The gradient of ``x.T`` or ``x.max(1).values`` is that of what they are of; ``x.shape`` has none."""
+    base = value.inputs[0]
+    is_of_tensor = isinstance(base, Symbol) and is_tensor_operation(base)
+    if (is_of_tensor and value.detail in _VIEWS) or (value.detail == "data" and _is_packed(search.machine, base)):
+        return _gradient(search, base, depth + 1)
+    return _NONE if is_of_tensor and value.detail in _INTEGERS else _UNKNOWN
 
 
 def _is_loss(value: Symbol) -> bool:
