@@ -14,7 +14,9 @@ from dllint.events import Event, LibraryCall
 from dllint.interp.ask.data_shapes import loader_of, part_of_sample
 from dllint.interp.ask.pipelines import sample_of
 from dllint.interp.run import graph
+from dllint.interp.source.late_masks import MASKS, late_masks
 from dllint.interp.source.positions import ancestors
+from dllint.sites import Site
 from dllint.values import Const, Instance, Items, OpenAttributes, Symbol, Value
 
 _CALL = ".from_pretrained()"
@@ -28,6 +30,8 @@ _ADAPTED = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8
 _MAX_LAYERS = 8
 _OF_ONE = (".squeeze", ".flatten", ".clone", ".detach", "torch.tensor", "torch.as_tensor")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
+_HEADS_OF_ENCODERS = ("ForTokenClassification", "ForMaskedLM", "ForMultipleChoice", "ForQuestionAnswering")
+_NO_MODELS = ("Config", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor")
 _OF_IMAGES = tuple(
     f"{name}ForConditionalGeneration"
     for name in ("Blip2", "Llava", "LlavaNext", "Qwen2VL", "Qwen2_5_VL", "Idefics2", "Idefics3", "Mllama", "VipLlava")
@@ -121,6 +125,33 @@ class Tokenizing(Phases, Sources):
         name = self._source(model) if cls.startswith("transformers.Auto") else cls.lower()
         is_known = cls.startswith("transformers.") and any(known in name for known in _ENCODERS)
         return is_known and not cls.endswith((*_CAUSAL, "Tokenizer", "TokenizerFast", "Config", "EncoderDecoderModel"))
+
+    def encoders_alone(self) -> Assumptions | None:
+        """What is assumed by whoever takes all models of transformers that the program loads to be encoders.
+
+        ``None`` where it loads none, or some other.
+        """
+        calls = [each for each in self.all_of(LibraryCall) if each.name.endswith(".from_pretrained")]
+        loaded = [each for each in calls if each.name.startswith("transformers.")]
+        models = [each for each in loaded if not each.name.removesuffix(".from_pretrained").endswith(_NO_MODELS)]
+        guessed = [each for each in models if not self.is_encoder(each.result)]
+        names = [each.name.removesuffix(".from_pretrained").rpartition(".")[2] for each in guessed]
+        is_open = [
+            isinstance(each.result, Instance) and not self._source(each.result) and name.startswith("AutoModel")
+            for each, name in zip(guessed, names, strict=True)
+        ]
+        if not models or not all(is_open) or not all(name.endswith(_HEADS_OF_ENCODERS) for name in names):
+            return None
+        return tuple(Assumption("name", f"`{name}` loads an encoder, as most of its kind are") for name in names)
+
+    def masks_after_padding(self) -> Iterator[tuple[Site, Site]]:
+        """The masks for attention that are ones for a whole list, each with the place above that pads this list."""
+        seen: set[int] = set()
+        for name in MASKS:
+            for module, tree in self.trees(name):
+                if id(tree) not in seen:
+                    seen.add(id(tree))
+                    yield from ((Site(module, each.mask), Site(module, each.padding)) for each in late_masks(tree))
 
     def ids_of(self, value: Value | None, batch: PaddedBatch) -> bool:
         """Whether a value is the token ids of a batch, on whichever device, or of samples that a loader stacks."""
