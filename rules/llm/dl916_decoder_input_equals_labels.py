@@ -40,9 +40,10 @@ Measured on torch 2.13 (`nn.Transformer` of one layer, sequences of 5 to be reve
         loss = F.cross_entropy(scores.reshape(-1, 100), target[:, 1:].reshape(-1))
 
 ## Not reported
-Decoders whose input is cut at its start, joined with a start token or otherwise not followed to the end; modules of the
-project that get no mask made by `triu` or `tril`, which may be no decoders; models of transformers that get `labels`
-alone, which they shift; targets that the decoder does not read.
+Decoders whose input is cut at its start, joined with a start token or otherwise not followed to the end; scores that
+something is joined to, as those of a first token; modules of the project that get no mask made by `triu` or `tril`,
+which may be no decoders; models of transformers that get `labels` alone, which they shift; targets that the decoder
+does not read.
 
 ## On real code
 75 public repositories that load models of transformers or build a `nn.Transformer`: no finding.
@@ -52,7 +53,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from dllint.api import (
@@ -119,10 +120,9 @@ class DecoderInputEqualsLabels(Rule):
         wanted = _tokens_from_the_first(event.target)
         if any(isinstance(each, Symbol) and each.name in _MADE_UP for each in ctx.sources(wanted)):
             return
-        outside = ctx.sources_up_to(event.input, _is_forward)
-        if any(isinstance(each, Symbol) and each.name in _JOINS for each in outside):  # which may shift the scores
-            return
         origins = ctx.origins(event.input)
+        if _may_shift(event.input, [origin.value for origin in origins], ctx):
+            return
         is_one = len(origins) == 1  # what is one of several may be of another model
         for origin in origins:
             called = _encoder_decoders(origin.value, ctx) if is_one else ()
@@ -172,9 +172,18 @@ def _begins_at_first(part: Symbol) -> bool:
     return all(isinstance(each, ast.Slice) and each.lower is each.step is None for each in indices)
 
 
-def _is_forward(value: Value) -> bool:
-    """Whether a value is what a module returns."""
-    return isinstance(value, Symbol) and value.name == "forward"
+def _may_shift(scores: Value, origins: Sequence[Value], ctx: Context) -> bool:
+    """Whether something is joined on the way from where scores come from, as those of a first token are in front."""
+    ends = {id(origin) for origin in origins}
+    pending, seen = [scores], set[int]()
+    for value in pending:  # which grows meanwhile
+        if id(value) in seen or id(value) in ends:
+            continue
+        if len(seen) > _MAX_STEPS or (isinstance(value, Symbol) and value.name in _JOINS):
+            return True
+        seen.add(id(value))
+        pending.extend(ctx.inside(value))
+    return False
 
 
 def _encoder_decoders(output: Value, ctx: Context) -> Iterator[tuple[Symbol, Value]]:
