@@ -14,7 +14,9 @@ from dllint.events import Event, LibraryCall
 from dllint.interp.ask.data_shapes import loader_of, part_of_sample
 from dllint.interp.ask.pipelines import sample_of
 from dllint.interp.run import graph
+from dllint.interp.source.late_masks import MASKS, late_masks
 from dllint.interp.source.positions import ancestors
+from dllint.sites import Site
 from dllint.values import Const, Instance, Items, OpenAttributes, Symbol, Value
 
 _CALL = ".from_pretrained()"
@@ -22,12 +24,15 @@ _ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama
 _DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
 # Encoders, whose tokens see all others, but for what a mask takes out.
 _ENCODERS = ("bert", "electra", "mpnet", "minilm", "luke", "longformer", "layoutlm")
+_OF_SPEECH = ("hubert",)  # whose models are called alike; whether they take a mask depends on their normalization
 _WITH_OWN_PADDING = (*_ENCODERS, "t5", "bart", "nllb", "m2m100", "marian", "opus-mt", "pegasus", "prophetnet")
 _KEEPING = (".to", ".cuda", ".cpu", ".long", ".contiguous")
 _ADAPTED = ("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_training", ".merge_and_unload")
 _MAX_LAYERS = 8
 _OF_ONE = (".squeeze", ".flatten", ".clone", ".detach", "torch.tensor", "torch.as_tensor")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
+_HEADS_OF_ENCODERS = ("ForTokenClassification", "ForMaskedLM", "ForMultipleChoice", "ForQuestionAnswering")
+_NO_MODELS = ("Config", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor")
 _OF_IMAGES = tuple(
     f"{name}ForConditionalGeneration"
     for name in ("Blip2", "Llava", "LlavaNext", "Qwen2VL", "Qwen2_5_VL", "Idefics2", "Idefics3", "Mllama", "VipLlava")
@@ -130,7 +135,35 @@ class Tokenizing(Phases, Sources):
         cls = model.library_name.removesuffix(".from_pretrained")
         name = self._source(model) if cls.startswith("transformers.Auto") else cls.lower()
         is_known = cls.startswith("transformers.") and any(known in name for known in _ENCODERS)
+        is_known = is_known and not any(known in name for known in _OF_SPEECH)
         return is_known and not cls.endswith((*_CAUSAL, "Tokenizer", "TokenizerFast", "Config", "EncoderDecoderModel"))
+
+    def encoders_alone(self) -> Assumptions | None:
+        """What is assumed by whoever takes all models of transformers that the program loads to be encoders.
+
+        ``None`` where it loads none, or some other.
+        """
+        calls = [each for each in self.all_of(LibraryCall) if each.name.endswith(".from_pretrained")]
+        loaded = [each for each in calls if each.name.startswith("transformers.")]
+        models = [each for each in loaded if not each.name.removesuffix(".from_pretrained").endswith(_NO_MODELS)]
+        guessed = [each for each in models if not self.is_encoder(each.result)]
+        names = [each.name.removesuffix(".from_pretrained").rpartition(".")[2] for each in guessed]
+        is_open = [
+            isinstance(each.result, Instance) and not self._source(each.result) and name.startswith("AutoModel")
+            for each, name in zip(guessed, names, strict=True)
+        ]
+        if not models or not all(is_open) or not all(name.endswith(_HEADS_OF_ENCODERS) for name in names):
+            return None
+        return tuple(Assumption("name", f"`{name}` loads an encoder, as most of its kind are") for name in names)
+
+    def masks_after_padding(self) -> Iterator[tuple[Site, Site]]:
+        """The masks for attention that are ones for a whole list, each with the place above that pads this list."""
+        seen: set[int] = set()
+        for name in MASKS:
+            for module, tree in self.trees(name):
+                if id(tree) not in seen:
+                    seen.add(id(tree))
+                    yield from ((Site(module, each.mask), Site(module, each.padding)) for each in late_masks(tree))
 
     def ids_of(self, value: Value | None, batch: PaddedBatch) -> bool:
         """Whether a value is the token ids of a batch, on whichever device, or of samples that a loader stacks."""

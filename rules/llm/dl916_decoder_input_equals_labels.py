@@ -40,8 +40,10 @@ Measured on torch 2.13 (`nn.Transformer` of one layer, sequences of 5 to be reve
         loss = F.cross_entropy(scores.reshape(-1, 100), target[:, 1:].reshape(-1))
 
 ## Not reported
-Decoders whose input is cut, joined with a start token or otherwise not followed to the end; models of transformers that
-get `labels` alone, which they shift; targets that the decoder does not read.
+Decoders whose input is cut at its start, joined with a start token or otherwise not followed to the end; scores that
+something is joined to, as those of a first token; modules of the project that get no mask made by `triu` or `tril`,
+which may be no decoders; models of transformers that get `labels` alone, which they shift; targets that the decoder
+does not read.
 
 ## On real code
 75 public repositories that load models of transformers or build a `nn.Transformer`: no finding.
@@ -49,21 +51,46 @@ get `labels` alone, which they shift; targets that the decoder does not read.
 
 from __future__ import annotations
 
+import ast
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
-from dllint.api import Context, Event, Finding, LossCall, ModelForward, Rule, Site, Symbol, Value
+from dllint.api import (
+    Choice,
+    Class,
+    Context,
+    Event,
+    Finding,
+    Instance,
+    LossCall,
+    ModelForward,
+    Rule,
+    Setting,
+    Site,
+    Symbol,
+    Value,
+    attribute_of,
+)
 
 _LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
 _DECODERS = {"torch.nn.Transformer()": 1, "torch.nn.TransformerDecoder()": 0}  # and where their input stands
 _KEEPING = frozenset(
-    (".view", ".reshape", ".flatten", ".contiguous", ".clone", ".long", ".to", ".cuda", ".transpose", ".permute", ".t",
-     ".squeeze", "torch.reshape", "torch.flatten", "torch.clone", "torch.transpose", "torch.squeeze")
+    (".view", ".reshape", ".flatten", ".contiguous", ".long", ".to", ".cuda", ".transpose", ".permute", ".t",
+     ".squeeze", "torch.reshape", "torch.flatten", "torch.transpose", "torch.squeeze")
 )  # fmt: skip
+_CLONING = frozenset((".clone", "torch.clone"))  # for tokens of which some are then masked in place
 _EMBEDDING = frozenset(
     ("torch.nn.Embedding()", "torch.nn.Dropout()", "torch.nn.Linear()", "torch.nn.LayerNorm()", "*", "+")
 )
+_FOLLOWED = _EMBEDDING | _KEEPING | {"torch.nn.Dropout1d()", "torch.nn.functional.dropout"}
+_BLOCKS = ("torch.nn.TransformerEncoder()", "torch.nn.TransformerEncoderLayer()")
+_TRIANGLES = frozenset(
+    ("torch.triu", "torch.tril", ".triu", ".tril", "numpy.triu", "numpy.tril",
+     "torch.nn.Transformer.generate_square_subsequent_mask", ".generate_square_subsequent_mask")
+)  # fmt: skip
+_OPEN = ("forward", "call", ".get")
+_JOINS = ("torch.cat", "torch.concat", "torch.stack", "torch.nn.functional.pad", "torch.roll", ".roll")
 _MADE_UP = ("torch.zeros", "torch.ones")  # to try a model out
 _MAX_STEPS = 60
 
@@ -73,7 +100,10 @@ class DecoderInputEqualsLabels(Rule):
     name = "decoder-input-equals-labels"
     category = "correctness"
     severity = "error"
-    triggers = (("Transformer", "TransformerDecoder", "decoder_input_ids"),)
+    triggers = (
+        ("Transformer", "TransformerDecoder", "TransformerEncoder", "decoder_input_ids", "triu", "tril",
+         "generate_square_subsequent_mask"),
+    )  # fmt: skip
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Transformer.html",)
 
     def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
@@ -87,18 +117,19 @@ class DecoderInputEqualsLabels(Rule):
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss not in _LOSSES or event.input is None or event.target is None:
             return
-        wanted = _same_tokens(event.target)
+        wanted = _tokens_from_the_first(event.target)
         if any(isinstance(each, Symbol) and each.name in _MADE_UP for each in ctx.sources(wanted)):
             return
-        for origin in ctx.origins(event.input):
-            for value in ctx.sources(origin.value):
-                position = _DECODERS.get(value.name) if isinstance(value, Symbol) else None
-                read = (
-                    ctx.argument(value, position, "tgt") if isinstance(value, Symbol) and position is not None else None
-                )
-                if read is not None and value.site is not None and _is_embedded(wanted, read, ctx):
-                    assumed = ctx.assumed_of_computation(origin.value, partial(operator.is_, value))
-                    yield self._report(event, value.site, ctx, origin, *assumed)
+        origins = ctx.origins(event.input)
+        if _may_shift(event.input, [origin.value for origin in origins], ctx):
+            return
+        is_one = len(origins) == 1  # what is one of several may be of another model
+        for origin in origins:
+            called = _encoder_decoders(origin.value, ctx) if is_one else ()
+            for decoder, read in (*called, *_decoders_behind(origin.value, wanted, ctx)):
+                if decoder.site is not None and _is_embedded(wanted, read, ctx):
+                    assumed = ctx.assumed_of_computation(origin.value, partial(operator.is_, decoder))
+                    yield self._report(event, decoder.site, ctx, origin, *assumed)
                     return
 
     def _report(self, event: Event, decoder: Site, ctx: Context, *on: object) -> Finding:
@@ -113,13 +144,107 @@ class DecoderInputEqualsLabels(Rule):
         )
 
 
-def _same_tokens(value: Value) -> Value:
+def _same_tokens(value: Value, keeping: frozenset[str] = _KEEPING | _CLONING) -> Value:
     """What tokens were before operations that leave each at its position."""
     for _ in range(_MAX_STEPS):
-        if not isinstance(value, Symbol) or value.name not in _KEEPING or not value.inputs:
+        if not isinstance(value, Symbol) or value.name not in keeping or not value.inputs:
             return value
         value = value.inputs[0]
     return value
+
+
+def _tokens_from_the_first(value: Value) -> Value:
+    """What tokens were before operations that leave each at its position, and before some were cut off at the end."""
+    for _ in range(_MAX_STEPS):
+        value = _same_tokens(value, _KEEPING)
+        if not isinstance(value, Symbol) or not _begins_at_first(value):
+            return value
+        value = value.inputs[0]
+    return value
+
+
+def _begins_at_first(part: Symbol) -> bool:
+    """Whether a part of a tensor was cut at ends alone: `x[:, :-1]`, and not `x[:, 1:]` or `x[0]`."""
+    node = part.site.node if part.site is not None and part.name in ("item", "slice") else None
+    if not isinstance(node, ast.Subscript):
+        return False
+    indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return all(isinstance(each, ast.Slice) and each.lower is each.step is None for each in indices)
+
+
+def _may_shift(scores: Value, origins: Sequence[Value], ctx: Context) -> bool:
+    """Whether something is joined on the way from where scores come from, as those of a first token are in front."""
+    ends = {id(origin) for origin in origins}
+    pending, seen = [scores], set[int]()
+    for value in pending:  # which grows meanwhile
+        if id(value) in seen or id(value) in ends:
+            continue
+        if len(seen) > _MAX_STEPS or (isinstance(value, Symbol) and value.name in _JOINS):
+            return True
+        seen.add(id(value))
+        pending.extend(ctx.inside(value))
+    return False
+
+
+def _encoder_decoders(output: Value, ctx: Context) -> Iterator[tuple[Symbol, Value]]:
+    """The calls of an encoder-decoder of transformers whose scores an output is, each with the tokens that it reads."""
+    owner = attribute_of(output, "logits")
+    if owner is None and isinstance(output, Symbol) and output.name == "item" and output.detail in (0, "logits"):
+        owner = output.inputs[0]
+    options = ctx.origins(owner) if owner is not None else []
+    call = options[0].value if len(options) == 1 else None
+    if isinstance(call, Symbol) and call.name in ("forward", "call") and call.arguments is not None:
+        read = call.arguments.keywords.get("decoder_input_ids")
+        if read is not None and not _is_of_project(call):
+            yield call, read
+
+
+def _is_of_project(call: Symbol) -> bool:
+    """Whether a class of the project is called, which may shift what it is given."""
+    model = call.inputs[0] if call.inputs else None
+    return isinstance(model, Instance) and isinstance(model.cls, Class)
+
+
+def _decoders_behind(output: Value, tokens: Value, ctx: Context) -> Iterator[tuple[Symbol, Value]]:
+    """The decoders of torch and of the project that an output comes from, each with what it reads."""
+    for value in ctx.sources(output):
+        position = _DECODERS.get(value.name) if isinstance(value, Symbol) else None
+        read = ctx.argument(value, position, "tgt") if isinstance(value, Symbol) and position is not None else None
+        if isinstance(value, Symbol) and read is not None:
+            yield value, read
+    for block in _masked_blocks(output, ctx):
+        if _tokens_from_the_first(block.inputs[1]) is not tokens:  # which it may shift before it embeds them
+            yield block, block.inputs[1]
+
+
+def _masked_blocks(output: Value, ctx: Context) -> Iterator[Symbol]:
+    """The blocks that an output went through which get a mask made of a triangle.
+
+    Each passes on what its first argument is, position by position: what it attends to besides, as the memory of an
+    encoder, is not followed.
+    """
+    pending, seen = [output], set[int]()
+    for value in pending:  # which grows meanwhile
+        if id(value) in seen or len(seen) > _MAX_STEPS or not isinstance(value, Symbol):
+            continue
+        seen.add(id(value))
+        if value.name in ("forward", *_BLOCKS) and len(value.inputs) > 1:
+            if any(_is_of_triangle(each, ctx) for each in value.inputs[2:]):
+                yield value
+            returned = ctx.inside(value)
+            pending.extend((value.inputs[1], *(returned if len(returned) == 1 else ())))
+        elif value.name in _FOLLOWED or (value.name == "unknown" and len(value.inputs) > 1):
+            pending.extend(value.inputs)
+
+
+def _is_of_triangle(mask: Value, ctx: Context) -> bool:
+    """Whether a mask lets each position see itself and those before it, or those after it, whatever else it hides."""
+    return any(isinstance(each, Symbol) and each.name in _TRIANGLES for each in ctx.sources_up_to(mask, _is_unsettled))
+
+
+def _is_unsettled(value: Value) -> bool:
+    """Whether a value is one of several, or what a module or something unresolved returns."""
+    return isinstance(value, Choice | Setting) or (isinstance(value, Symbol) and value.name in _OPEN)
 
 
 def _is_embedded(tokens: Value, read: Value, ctx: Context) -> bool:
@@ -133,6 +258,8 @@ def _is_embedded(tokens: Value, read: Value, ctx: Context) -> bool:
         seen.add(id(value))
         if value.name in _KEEPING | _EMBEDDING:
             pending.extend(value.inputs)
+        elif _begins_at_first(value):
+            pending.append(value.inputs[0])
         elif value.name in ("forward", "call") and _adds_positions(value, ctx):
             pending.extend(value.inputs[1:])
     return False

@@ -26,7 +26,8 @@ layers generates behind 6 tokens of padding differs in 2 to 12 % of the tokens.
     print(model(**batch).pooler_output)
 
 A `forward` that takes an `attention_mask` and calls an encoder without reading it has forgotten it just the same, if
-code of the project pads texts.
+code of the project pads texts. So has a script that pads a list by hand, `ids += [pad] * (longest - len(ids))`, and
+takes `[1] * len(ids)` for its mask afterwards: the mask is 1 for padding, too.
 
 ## Not reported
 Single texts; decoders, unless they generate and the file makes padding and end one token; encoder-decoder models, whose
@@ -53,6 +54,7 @@ from dllint.api import (
     ModelForward,
     OpaqueCall,
     PaddedBatch,
+    Program,
     Rule,
     Site,
     Value,
@@ -82,7 +84,7 @@ class AttentionMaskNotPassed(Rule):
     name = "attention-mask-not-passed"
     category = "correctness"
     severity = "warning"
-    triggers = (("padding", "attention_mask", "attention_masks", "attn_mask"), ("from_pretrained",))
+    triggers = (("padding", "attention_mask", "attention_masks", "attn_mask", "input_mask"), ("from_pretrained",))
     fix_safety = "unsafe"
     references = ("https://huggingface.co/docs/transformers/glossary#attention-mask",)
     excuses = (is_handled_by_hand, is_in_another_run)
@@ -91,6 +93,19 @@ class AttentionMaskNotPassed(Rule):
         if ctx.is_encoder(event.model) and ctx.is_used(event.result):
             found = list(self._judge(event, event.model, tuple(event.arguments.all()), ctx))
             yield from found or self._judge_forgotten(event, ctx)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        encoders = ctx.encoders_alone()
+        for mask, padding in ctx.masks_after_padding() if encoders is not None else ():
+            yield ctx.finding(
+                self,
+                mask,
+                "the mask is made when the padding is there already, and takes it for text",
+                assuming=encoders or (),
+                effect="the texts attend to their padding, and mean something else than alone",
+                help="make the mask before the padding, and pad it with zeros",
+                trace=[(padding, "the list is padded here"), (mask, "and counted with its padding")],
+            )
 
     def _judge_forgotten(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
         """What the function around a call takes as a mask, and nothing in it reads."""
