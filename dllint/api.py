@@ -20,7 +20,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.commands import RefusedCommand
-from dllint.context.continuing import Continuation
+from dllint.context.continuing import Continuation, Overwritten
 from dllint.context.coverage import Trained, Untrained
 from dllint.context.data import DataView
 from dllint.context.judging import assumed_under, flatten, judge, ways
@@ -228,6 +228,7 @@ __all__ = [
     "OptimizerStep",
     "OptionMissing",
     "Origin",
+    "Overwritten",
     "PaddedBatch",
     "Padding",
     "Pairing",
