@@ -28,6 +28,7 @@ from dllint.context.loading import Load
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
+from dllint.context.norm_modes import Undone
 from dllint.context.normalization import Normalization, NormalizationUse, Numbers
 from dllint.context.passes import Pass
 from dllint.context.phases import Phase
@@ -273,6 +274,7 @@ __all__ = [
     "TransformCall",
     "TransformStep",
     "TransformsComposed",
+    "Undone",
     "UnpackingRefused",
     "Unstepped",
     "Untrained",
