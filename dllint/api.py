@@ -20,7 +20,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.commands import RefusedCommand
-from dllint.context.continuing import Continuation
+from dllint.context.continuing import Continuation, Overwritten
 from dllint.context.coverage import Trained, Untrained
 from dllint.context.data import DataView
 from dllint.context.judging import assumed_under, flatten, judge, ways
@@ -28,6 +28,7 @@ from dllint.context.loading import Load
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
+from dllint.context.norm_modes import Undone
 from dllint.context.normalization import Normalization, NormalizationUse, Numbers
 from dllint.context.options import assumed_of_options
 from dllint.context.passes import Pass
@@ -229,6 +230,7 @@ __all__ = [
     "OptimizerStep",
     "OptionMissing",
     "Origin",
+    "Overwritten",
     "PaddedBatch",
     "Padding",
     "Pairing",
@@ -273,6 +275,7 @@ __all__ = [
     "TransformCall",
     "TransformStep",
     "TransformsComposed",
+    "Undone",
     "UnpackingRefused",
     "Unstepped",
     "Untrained",

@@ -15,7 +15,7 @@ from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.fitting import Fitting
 from dllint.context.leftovers import Leftovers
-from dllint.context.modes import ModesOfModules
+from dllint.context.norm_modes import NormModes
 from dllint.context.rates import Rates
 from dllint.context.readers import Readers
 from dllint.context.records import Records
@@ -31,7 +31,7 @@ class Context(
     Excuses,
     Fitting,
     AxesOfTensors,
-    ModesOfModules,
+    NormModes,
     Records,
     Expressions,
     Continuing,

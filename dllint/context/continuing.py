@@ -22,6 +22,7 @@ from dllint.interp.source.bindings import Definition
 from dllint.interp.source.later_reads import later_reads
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors, enclosing_definition, statement_around
+from dllint.interp.source.set_back import block_around, set_back
 from dllint.sites import Site
 from dllint.structure import Loop
 from dllint.values import Const, Symbol, Value
@@ -43,6 +44,16 @@ class Continuation:
     keys: frozenset[str]
     saved: tuple[Saved, ...]
     assumptions: Assumptions = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """A variable that gets the epoch to go on from (``taken``) and then a first number (``begun``), unread between."""
+
+    name: str
+    restored: Restored
+    taken: Site
+    begun: Site
 
 
 class Continuing(Filtering):
@@ -69,6 +80,27 @@ class Continuing(Filtering):
             return None
         items = [item for read in found.reads for item in _items(read) if self._is_progress(item, found.reads)]
         return found if items and not any(map(self._is_made_use_of, items)) else None
+
+    @cached_property
+    def overwritten_progress(self) -> tuple[Overwritten, ...]:
+        """Where the epoch or step that a run goes on from gets a first number again before anything reads it.
+
+        It is a variable of that name which is assigned beside an optimizer that is put back, whatever it is computed
+        from: `epoch = int(path.stem)` and below `epoch = 0`, where a training loop begins with it.
+        """
+        found = self.continuation
+        restored = found.restored if found is not None else ()
+        optimizers = [each for each in restored if self.guessed_role(each.event.target) == "optimizer"]
+        return tuple(each for one in optimizers for each in self._overwritten_beside(one))
+
+    def _overwritten_beside(self, restored: Restored) -> Iterator[Overwritten]:
+        module = restored.event.site.module
+        loops = {id(loop.site.node) for loop in self._training_loops}
+        for statement in block_around(restored.event.site):
+            found = set_back(Site(module, statement))
+            is_meant = found is not None and self.speaks_of("progress", found.name)
+            if found is not None and is_meant and any(id(loop) in loops for loop in found.loops):
+                yield Overwritten(found.name, restored, Site(module, statement), found.begun)
 
     def _is_made_use_of(self, item: Symbol) -> bool:
         """Whether what was looked up is ever read, also as an attribute."""
@@ -163,7 +195,7 @@ class Continuing(Filtering):
             if any(names & {name.rpartition(":")[2] for name in guard.names} for guard in guards):
                 return True
         parts = (part.value for saved in self.checkpoints.saved for part in saved.parts)
-        return any(self._is_progress(source, reads) for value in parts for source in graph.sources(value, 60))
+        return any(self._is_progress(source, reads) for value in parts for source in self._counted_from(value, reads))
 
     @cached_property
     def _training_loops(self) -> tuple[Loop, ...]:
@@ -172,9 +204,32 @@ class Continuing(Filtering):
         return tuple({id(loops[-1]): loops[-1] for loops in around if loops}.values())
 
     def _begins_at(self, loop: Loop, reads: Sequence[StateRead]) -> bool:
-        """Whether a loop goes over what was computed from an epoch that was read."""
-        given = graph.sources(loop.iterable, 60) if loop.iterable is not None else ()
-        return any(self._is_progress(source, reads) for source in given)
+        """Whether a loop goes over what was computed from an epoch that was read, which it does not only end behind.
+
+        `range(done, epochs)` and `range(epochs - done)` do; `range(0, done + epochs)` makes those of before again.
+        """
+        if loop.iterable is None:
+            return False
+        return any(self._is_progress(source, reads) for source in self._counted_from(loop.iterable, reads))
+
+    def _counted_from(self, value: Value, reads: Sequence[StateRead]) -> Iterator[Value]:
+        """What a number or what a loop goes over was computed from, but not the end of a range that begins anew."""
+
+        def begins_anew(each: Value) -> bool:
+            if not isinstance(each, Symbol) or each.name not in ("range", "counter") or not each.inputs:
+                return False
+            *first, stop = each.inputs[:2]
+            return all(isinstance(one, Const) for one in first) and self._ends_behind(stop, reads)
+
+        return graph.sources(value, 60, begins_anew)
+
+    def _ends_behind(self, stop: Value, reads: Sequence[StateRead]) -> bool:
+        """Whether a number is an epoch that was read, and others added to it."""
+        options = (option for _, option in alternatives(stop))
+        sums = [each for each in options if isinstance(each, Symbol) and each.name == "+"]
+        return any(
+            self._is_progress(part, reads) or self._ends_behind(part, reads) for each in sums for part in each.inputs
+        )
 
     def _is_progress(self, value: Value, reads: Sequence[StateRead]) -> bool:
         """Whether a value is the epoch or step of a checkpoint that was read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from itertools import islice
@@ -17,11 +18,11 @@ from dllint.interp.ask.numbers import NumberKind, number_kind
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
 from dllint.interp.ask.sensitivity import Sensitivity, has_unknown_layers, sensitivity_of
-from dllint.interp.run import classes, graph, roles
+from dllint.interp.run import classes, graph, names, roles
 from dllint.interp.run.modules import HEADS
 from dllint.interp.source.facts import Facts
 from dllint.terms import Framework, Role, TensorKind
-from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
+from dllint.values import Class, Const, Function, Instance, ModuleReference, Setting, Symbol, Value
 
 _PARTS = ("attribute", "item", "element")
 _MAX_BETWEEN = 60
@@ -217,6 +218,22 @@ class Objects(Naming):
         found = classes.find_member(self._machine, value.cls, name)
         return found if isinstance(found, Function) else None
 
+    def function_called(self, call: ast.Call, within: Function) -> Function | None:
+        """The function of the project, or method of an object of it, that a call in the body of another one calls.
+
+        It is what the name stands for when the program is over. Where the function binds the name itself, none is told.
+        """
+        called = call.func
+        name = called.value if isinstance(called, ast.Attribute) else called
+        if not isinstance(name, ast.Name) or name.id in _bound_in(within.node):
+            return None
+        found = names.lookup(self._machine, name.id, within.scope)
+        if isinstance(called, ast.Attribute) and isinstance(found, ModuleReference):
+            found = names.global_name(self._machine, called.attr, found.module)
+        elif isinstance(called, ast.Attribute):
+            return self.member(found, called.attr)
+        return found if isinstance(found, Function) else None
+
     def models_behind(self, value: Value, *, with_gradients: bool = False) -> list[Value]:
         """The modules whose forward passes a value was computed with; if asked so, only those with gradients on, and of
         which no ``detach`` cuts the gradients off."""
@@ -285,3 +302,11 @@ def _is_of_classifier(facts: Facts, value: Symbol) -> bool:
     if not isinstance(model, Instance) or not facts.is_classifier(model.library_name):
         return False
     return not any(name in model.attributes for name in HEADS)
+
+
+def _bound_in(function: ast.AST) -> set[str]:
+    """The names that a function binds: its parameters, and whatever is stored or defined anywhere in it."""
+    found = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)}
+    found |= {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    inside = (each for each in ast.walk(function) if each is not function)
+    return found | {each.name for each in inside if isinstance(each, ast.FunctionDef | ast.ClassDef)}

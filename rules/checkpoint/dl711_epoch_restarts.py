@@ -35,7 +35,8 @@ restored runs past its end, and the rate has risen to .35 of the base rate in th
 ## Not reported
 Loops whose beginning, or whose count, comes from what was read; weights that are loaded without the optimizer, unless
 the epoch of a checkpoint of the program's own is looked up and not used; what is loaded to fine-tune, as a condition
-says; checkpoints without an epoch; loops that do not go over a plain range, or that pass over epochs by their number.
+says; checkpoints without an epoch, and loops that do not go over a plain range, unless a variable that was given the
+epoch is set back before anything reads it; loops that pass over epochs by their number.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
@@ -48,7 +49,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Continuation, Finding, Instance, Loop, Program, Restored, Rule, StateRead, Symbol
+from dllint.api import (
+    Context,
+    Continuation,
+    Finding,
+    Instance,
+    Loop,
+    Overwritten,
+    Program,
+    Restored,
+    Rule,
+    StateRead,
+    Symbol,
+)
 
 
 def counted_on(found: Continuation, ctx: Context) -> bool:
@@ -87,14 +100,25 @@ class EpochRestarts(Rule):
     name = "epoch-restarts"
     category = "correctness"
     severity = "warning"
-    triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",), ("range",))
+    triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",))
     confirmable = True
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
     excuses = (counted_on, read_elsewhere, skips_epochs)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        found = (ctx.continuation or ctx.restart) if ctx.all_of(StateRead) else None
+        if not ctx.all_of(StateRead):
+            return
+        told = False
+        for finding in self._with_first_epoch(ctx):
+            told = True
+            yield finding
+        if not told:
+            yield from (self._overwritten(each, ctx) for each in ctx.overwritten_progress)
+
+    def _with_first_epoch(self, ctx: Context) -> Iterator[Finding]:
+        """Loops over a plain range, though the checkpoint has an epoch."""
+        found = ctx.continuation or ctx.restart
         if found is None or not any(map(ctx.progress_in, found.saved)):
             return
         restored = [each for each in found.restored if ctx.guessed_role(each.event.target) == "optimizer"]
@@ -104,6 +128,22 @@ class EpochRestarts(Rule):
         if restored and loops and not ctx.excused(self, found):
             for each in restored:  # whichever of several optimizers it is, the epochs start again
                 yield self._report(loops[0], each, found, ctx)
+
+    def _overwritten(self, found: Overwritten, ctx: Context) -> Finding:
+        name, restored = found.name, found.restored
+        return ctx.finding(
+            self,
+            found.begun,
+            f"training goes on from a checkpoint, and `{name}`, which was taken up, is set back before it is read",
+            on=[restored.event, restored.unsure],
+            effect="all epochs are made once more, and whatever depends on their number is repeated",
+            help=f"let `{name}` begin above, before the checkpoint is read",
+            trace=[
+                (restored.event.site, "training goes on from a checkpoint"),
+                (found.taken, f"`{name}` is taken up"),
+                (found.begun, "and begins again"),
+            ],
+        )
 
     def _report(self, loop: Loop, restored: Restored, found: Continuation, ctx: Context) -> Finding:
         parts = [part for saved in found.saved for part in saved.parts if part.key == ctx.progress_in(saved) != ""]

@@ -37,6 +37,9 @@ the statistics of the new data can also help (.993 instead of .822), so decide w
             criterion(net(x), y).backward()
             optimizer.step()
 
+Norms that are put into evaluation mode one by one stay in it until the next `train()` of the network: where that comes
+at the beginning of each epoch, they have to be put there after it.
+
 ## Not reported
 Networks that are not known to have batch norms; those of which other parts are unfrozen again that may hold them, or
 whose parameters are chosen by a condition that may leave out the norms; those in a plain list or dict of a module,
@@ -62,6 +65,7 @@ from collections.abc import Iterator
 from dllint.api import (
     AttributeAssigned,
     Context,
+    Event,
     Finding,
     Guard,
     Instance,
@@ -72,6 +76,7 @@ from dllint.api import (
     Rule,
     Site,
     Symbol,
+    Undone,
     Value,
 )
 
@@ -100,7 +105,7 @@ def is_unfrozen(freeze: AttributeAssigned, frozen: Value, event: ModelForward, c
     )
 
 
-def has_its_own_train(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
+def has_its_own_train(freeze: Event, frozen: Value, event: ModelForward, ctx: Context) -> bool:
     """the class of the network, or of one that it is a part of, has a `train` of its own"""
     around = (frame.receiver for frame in event.frame.stack() if frame.receiver)
     owners = [*ctx.objects(event.model), frozen, *(each for each in around if ctx.is_module(each))]
@@ -212,7 +217,10 @@ class FrozenBatchnormInTrainMode(Rule):
     name = "frozen-batchnorm-in-train-mode"
     category = "suspicious"
     severity = "warning"
-    triggers = (("requires_grad", "requires_grad_"), ("parameters", "named_parameters", "requires_grad_"))
+    triggers = (
+        ("requires_grad", "requires_grad_", "eval"),
+        ("parameters", "named_parameters", "requires_grad_", "modules", "named_modules", "children", "apply"),
+    )
     confirmable = True
     references = (
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html",
@@ -240,6 +248,25 @@ class FrozenBatchnormInTrainMode(Rule):
                 if event is not None and not ctx.excused(self, freeze, frozen, event):
                     reported.add(id(frozen))
                     yield self._report(freeze, frozen, event, option, ctx)
+        for undone in ctx.undone_norm_modes:
+            if not has_its_own_train(undone.switch, undone.owner, undone.call, ctx):
+                yield self._undone(undone, ctx)
+
+    def _undone(self, undone: Undone, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            undone.change,
+            "this `train()` undoes that batch norms were put into evaluation mode, before anything is trained",
+            on=[undone.switch, undone.call, ctx.phase(undone.call), ctx.left_alone(undone.call, undone.owner)],
+            effect="the norms that were to stay as they are adapt their statistics to each batch",
+            help="put them into evaluation mode after each `train()`",
+            trace=[
+                *ctx.calls_to(undone.switch),
+                (undone.switch.site, "batch norms are put into evaluation mode"),
+                (undone.change.site, "and back into training mode"),
+                (undone.call.site, "and see batches in it"),
+            ],
+        )
 
     def _report(
         self, freeze: AttributeAssigned, frozen: Value, event: ModelForward, option: Value | None, ctx: Context

@@ -127,7 +127,8 @@ def is_not_trained_after(event: Event, change: _Change, maker: OptimizerCreated,
     steps = _steps_made_by(maker, ctx)
     if not steps:  # then, where something is trained at all
         return not any(ctx.position(each) > ctx.position(event) for each in ctx.all_of(Backward))
-    loops = ctx.loops_around(event)
+    own = ctx.loops_around(maker)  # each of their turns makes an optimizer anew
+    loops = [loop for loop in ctx.loops_around(event) if loop not in own]
     in_a_loop = any(loop in loops for step in steps for loop in ctx.loops_around(step))
     return not in_a_loop and not any(ctx.position(step) > ctx.position(event) for step in steps)
 
@@ -159,12 +160,13 @@ class OptimizerBeforeParametersChange(Rule):
     def _report(self, change: _Change, maker: OptimizerCreated, ctx: Context) -> Finding:
         optimizer = ctx.called(maker.optimizer, "optimizer")
         site = change.event.site
+        conditions = ctx.conditions_beyond(change.event, maker)  # what both are under is no assumption
         return ctx.finding(
             self,
             change.event,
             f"the model is {change.text} after {optimizer} was built from its parameters",
             on=[maker, maker.parameters, *_steps_made_by(maker, ctx)],
-            assuming=[*assumed_under(change.event.guards), *_assumed_of(maker, change, ctx)],
+            assuming=[*assumed_under(conditions), *_assumed_of(maker, change, ctx)],
             effect="harmless on CPU and CUDA, where parameters are changed in place"
             if change.harmless
             else "the new parameters are in no optimizer and are never trained",
@@ -247,15 +249,35 @@ def _stale_optimizers(change: _Change, ctx: Context) -> list[OptimizerCreated]:
     for event in ctx.all_of(OptimizerCreated, ParametersAdded):
         given = event.parameters if isinstance(event, OptimizerCreated | ParametersAdded) else None
         modules, _ = ctx.modules_in(given)
-        if not any(ctx.reaches(m, owner) or ctx.reaches(owner, m) for owner in owners for m in modules):
+        if change.part is not None and any(ctx.is_same(module, change.part) for module in modules):
+            return []  # some optimizer gets the new part by itself, be it before that is put in
+        pairs = [(module, owner) for owner in owners for module in modules]
+        is_of_old_part = any(_is_replaced(module, owner, change, ctx) for module, owner in pairs)
+        if not is_of_old_part and not any(ctx.reaches(m, owner) or ctx.reaches(owner, m) for m, owner in pairs):
             continue
         if ctx.exclusive(event, change.event):
             continue
         if ctx.position(event) > ctx.position(change.event):
             return []
-        if isinstance(event, OptimizerCreated) and any(is_owned(owner, m) for owner in owners for m in modules):
+        if isinstance(event, OptimizerCreated) and (is_of_old_part or any(is_owned(owner, m) for m, owner in pairs)):
             stale = [*(each for each in stale if ctx.exclusive(each, event)), event]
     return stale
+
+
+def _is_replaced(module: Value, owner: Value, change: _Change, ctx: Context) -> bool:
+    """Whether a module is the part of a model that another takes the place of, or in it, and not in the new one."""
+    event = change.event
+    if not isinstance(event, AttributeAssigned) or change.part is None or ctx.reaches(change.part, module):
+        return False
+    before = (each for each in ctx.all_of(AttributeAssigned) if each.attribute == event.attribute)
+    earlier = (each for each in before if ctx.position(each) < ctx.position(event) and ctx.is_same(each.target, owner))
+    if any(ctx.is_part(module, each.value) for each in earlier):
+        return True
+    while isinstance(module, Symbol) and module.name in ("attribute", "item") and module.inputs:
+        if module.name == "attribute" and module.detail == event.attribute and ctx.is_same(module.inputs[0], owner):
+            return True
+        module = module.inputs[0]
+    return False
 
 
 def _steps_made_by(maker: OptimizerCreated, ctx: Context) -> list[OptimizerStep]:

@@ -93,10 +93,13 @@ def _is_instance_of(machine: Machine, value: Value, wanted: Value) -> bool | Non
         return None
     if wanted.name == value.cls:
         return True
+    if value.cls.startswith(_SCHEDULERS) and wanted.name.startswith(_SCHEDULERS):
+        return None if wanted.name.endswith("LRScheduler") else False  # none of the others has one derived from it
     is_final = machine.facts.role(wanted.name) in ("loss-class", "wrapper")  # from which no class of torch's derives
     return False if is_final and machine.facts.role(value.cls) else None
 
 
+_SCHEDULERS = "torch.optim.lr_scheduler."
 _SEQUENCES = frozenset(("tuple", "list", "str"))
 _NEVER_SEQUENCES = frozenset(("|", "&", "^", "-", "/", "//", "@", "**", "<<", ">>", "~", "negative", "not", "compare"))
 _TYPES: dict[str, type] = {

@@ -359,8 +359,16 @@ def _register_tensor(machine: Machine, base: Value, name: str, arguments: Argume
 
 
 def _apply(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    """``model.apply(init_weights)`` returns the model."""
-    return base if isinstance(arguments.get(0, "fn"), Function | BoundMethod | Partial) else None
+    """``model.apply(init_weights)`` returns the model. What sets modes is called, with any of its modules."""
+    given = arguments.get(0, "fn")
+    if not isinstance(given, Function | BoundMethod | Partial):
+        return None
+    if isinstance(given, Function) and any(
+        isinstance(node, ast.Attribute) and node.attr in ("train", "eval") for node in ast.walk(given.node)
+    ):
+        module = Symbol("element", (Symbol("modules", (base,), site),), site)
+        machine.call(given, Arguments((module,)), site)
+    return base
 
 
 # Methods that do the same on every module, so that it does not matter which of several it is.

@@ -27,7 +27,7 @@ def later_reads(name: str, site: Site, module: Module) -> Iterator[ast.Name]:
     yield from _read_by_functions(name, scope)
     while statement is not None:
         parent = next(iter(ancestors(Site(module, statement))), module.tree)
-        block = next((each for each in _blocks(parent) if any(one is statement for one in each)), [])
+        block = next((each for each in blocks_in(parent) if any(one is statement for one in each)), [])
         place = next((index for index, each in enumerate(block) if each is statement), len(block))
         reads, ends = _reads_until_bound(name, block[place + 1 :])
         yield from reads
@@ -37,12 +37,12 @@ def later_reads(name: str, site: Site, module: Module) -> Iterator[ast.Name]:
             yield from _reads_of_next_round(name, parent, block[:place])
         if parent is scope or not isinstance(parent, ast.stmt):
             return
-        others = (block for block in _blocks(parent) if all(each is not statement for each in block))
+        others = (block for block in blocks_in(parent) if all(each is not statement for each in block))
         yield from (read for block in others if isinstance(parent, ast.Try | _LOOPS) for read in _reads(name, *block))
         statement = parent
 
 
-def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def blocks_in(node: ast.AST) -> Iterator[list[ast.stmt]]:
     if isinstance(node, ast.Module):
         yield node.body
     elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
@@ -59,7 +59,7 @@ def _reads_until_bound(name: str, block: list[ast.stmt]) -> tuple[list[ast.Name]
     found: list[ast.Name] = []
     for statement in block:
         found += _reads(name, statement)
-        if _binds(name, statement):
+        if binds(name, statement):
             return found, True
         if isinstance(statement, ast.Return | ast.Raise):
             return found, True
@@ -99,7 +99,7 @@ def _is_target(name: str, generator: ast.comprehension) -> bool:
     return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(generator.target))
 
 
-def _binds(name: str, statement: ast.stmt) -> bool:
+def binds(name: str, statement: ast.stmt) -> bool:
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return any(
         isinstance(each, ast.Name) and each.id == name
