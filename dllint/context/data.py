@@ -35,6 +35,7 @@ from dllint.events import (
 from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
 from dllint.interp.ask.images import Image, image_of
+from dllint.interp.ask.permuted import Pick, picks
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.ragged import asks_for_entries, is_filled_up, is_text, ragged_in, without_others
 from dllint.interp.ask.windows import overlapping_windows
@@ -127,6 +128,12 @@ class DataView(Passes):
         """The slices of a sequence that overlap, in a value or in the samples of a dataset of the project."""
         sample = pipelines.sample_of(self._machine, value) if isinstance(value, Instance) else None
         return list(overlapping_windows(self._machine, sample if sample is not None else value))
+
+    def picked_at_random(self, order: Value, part: str) -> list[Pick]:
+        """What a random order picks, by its first or last indices, for `train` or `eval`, as names say."""
+        found = picks(order) if isinstance(order, Symbol) else ()
+        names = ((pick, (pick.value.hint, pick.index.hint if isinstance(pick.index, Symbol) else "")) for pick in found)
+        return [pick for pick, called in names if splits.part_of_texts(called) == part]
 
     def random_parts(self) -> list[tuple[LoaderCreated, Instance, Value]]:
         """The loaders over a part that `random_split` drew, each with the part and the dataset that was split."""

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from dllint.context.checkpoints import is_loader, is_same_path
 from dllint.context.resuming import Resuming
 from dllint.events import StateRestored
 from dllint.interp.run import graph
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
+from dllint.interp.source.renamed_entries import names_kept
 from dllint.sites import Site
 from dllint.values import Class, Instance, Symbol, Table, Value
 
 _TAKING_OUT = frozenset(("pop", "filter", "filter_state_dict", "intersect_dicts"))
+_MODULES = frozenset(("torch.nn.Module", "lightning.pytorch.LightningModule"))
+_OTHER_NAMES = re.compile(  # what a class gives its objects, or looks entries up by, otherwise
+    r"setattr|getattr__|add_module|register_|__dict__|_load_from_state_dict|def load_state_dict"
+)
 _NEAREST = 30  # values that a state is made of
 
 
@@ -34,6 +41,15 @@ class Filtering(Resuming):
         sites = [restored.site, *(source.site for source in self._made_of(restored))]
         places = {id(place): place for site in sites if site is not None and (place := _around(site)) is not None}
         return any(True for place in places.values() for _ in _choices(place))
+
+    def names_that_fit_nothing(self, event: StateRestored) -> frozenset[str]:
+        """The parts that chosen entries are of, by their names, if the model that gets them has none of these.
+
+        Only of a model of a class of the project of which all attributes are seen.
+        """
+        made = event.state.site.node if isinstance(event.state, Table) and event.state.site is not None else None
+        names = names_kept(made) if isinstance(made, ast.DictComp) else frozenset()
+        return names if names and _lacks_all(event.target, names) else frozenset()
 
     def is_of_other_make(self, event: StateRestored) -> bool:
         """Whether the program saves the file with the state of another class of model, or of one in another wrapper."""
@@ -65,6 +81,19 @@ class Filtering(Resuming):
             inputs = () if is_loader(value) or len(found) > _NEAREST else graph.inputs_of(value)
             found.extend(each for each in inputs if not any(each is known for known in found))
         return found
+
+
+def _lacks_all(model: Value, names: frozenset[str]) -> bool:
+    """Whether a model certainly has none of some parts."""
+    cls = model.cls if isinstance(model, Instance) else None
+    if not isinstance(model, Instance) or not isinstance(cls, Class) or not model.attributes:
+        return False
+    is_known = bool(cls.library_bases) and _MODULES.issuperset(cls.library_bases)
+    if not is_known or not names.isdisjoint(model.attributes):
+        return False
+    named = (each for one in cls.lineage for name in names for each in nodes_of(one.node).attributes.get(name, ()))
+    is_set = any(isinstance(each.ctx, ast.Store) for each in named)
+    return not is_set and not any(each.module.contains(_OTHER_NAMES) for each in cls.lineage)
 
 
 def is_as_read(state: Value | None, result: Value) -> bool:

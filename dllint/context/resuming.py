@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_pattern, path_texts
+from dllint.context.checkpoints import (
+    CheckpointView,
+    Part,
+    Saved,
+    is_same_path,
+    keys_needed,
+    keys_read,
+    path_pattern,
+    path_texts,
+)
 from dllint.context.loading import LOADS, Load, file_name, is_file_of, is_other_folder, loads_in
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
@@ -102,6 +111,24 @@ class Resuming(Optimizers, Paths, Sources):
         if resumption is None or _is_other_file(saved, resumption.read):
             return found
         return [(resumption.read, resumption.assumptions)]
+
+    def keys_needed(self, read: StateRead) -> set[str]:
+        """The keys that are looked up in what was read, and without which that fails: no `get`, and no test before.
+
+        Where it is handed to another function, or a key is put together, those under which states are put back count.
+        """
+        events = (restored.event for restored in self.checkpoints.restored if restored.read is read)
+        return keys_needed(read) | {key for event in events if (key := self._key_needed(event, read))}
+
+    def _key_needed(self, event: StateRestored, read: StateRead) -> str:
+        """The key under which a state is looked up on the spot, if nothing is done where there is none."""
+        state = event.state
+        if not isinstance(state, Symbol) or state.name != "item" or state.inputs[0] is not read.result:
+            return ""
+        key = state.detail if isinstance(state.detail, str) else ""
+        is_tested = any(guard.relation == "in" or key in str(guard.subject) for guard in event.guards)
+        is_caught = any(any(self.ancestors(each.site, ast.Try)) for each in (event, read))
+        return "" if is_tested or is_caught else key
 
     def loads_elsewhere(self, saved: Saved) -> Iterator[Load]:
         """Where other code of the project, which this program does not run, loads a checkpoint that it writes.

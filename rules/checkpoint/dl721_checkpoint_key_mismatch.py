@@ -42,7 +42,6 @@ from dllint.api import (
     StateRead,
     Symbol,
     is_same_path,
-    keys_needed,
 )
 
 _ENTRIES = frozenset(
@@ -78,7 +77,7 @@ class CheckpointKeyMismatch(Rule):
 
     def _check_read(self, read: StateRead, written: list[Saved], ctx: Context) -> Iterator[Finding]:
         """What is looked up in a file that the program itself has written."""
-        missing = _missing(keys_needed(read), written)
+        missing = _missing(ctx.keys_needed(read), written)
         if missing and not ctx.excused(self, missing):
             yield self._report(missing, written[0], read.site, [read, read.path], ctx)
         for restored in ctx.checkpoints.restored:

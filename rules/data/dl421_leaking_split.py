@@ -25,7 +25,9 @@ accuracies of .66 and .67 after a random split, and of .55 and .53 after one in 
 
 ## Not reported
 Splits in the order of time (`shuffle=False`), windows that do not overlap, and parts of a random split that nobody
-evaluates. Frames of one video or several records of one patient, which look like any other files, are not recognized.
+evaluates. Indices in a random order (`np.random.permutation`, `torch.randperm`), of which names do not say that some
+pick what is trained on and others what is for evaluation. Frames of one video or several records of one patient, which
+look like any other files, are not recognized.
 
 ## On real code
 283 public repositories, of which 67 split at random: 1 finding, which is true: pieces of dialogues that overlap.
@@ -36,8 +38,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from dllint.api import Assumptions, Context, Finding, LibraryCall, Program, Rule, Setting, Site, Symbol, Value
+from dllint.api import (
+    Assumption,
+    Assumptions,
+    Context,
+    Finding,
+    LibraryCall,
+    Program,
+    Rule,
+    Setting,
+    Site,
+    Symbol,
+    Value,
+)
 
+_ORDERS = frozenset(("permutation", "randperm"))
 _SPLIT = "sklearn.model_selection.train_test_split"
 
 
@@ -46,10 +61,12 @@ class LeakingSplit(Rule):
     name = "leaking-split"
     category = "correctness"
     severity = "warning"
-    triggers = (("train_test_split", "random_split"),)
+    triggers = (("train_test_split", "random_split", "permutation", "randperm"),)
     references = ("https://scikit-learn.org/stable/modules/cross_validation.html#cross-validation-of-time-series-data",)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        if event.name.rpartition(".")[2] in _ORDERS:
+            yield from self._check_order(event, ctx)
         if event.name != _SPLIT or not event.arguments.exact or event.arguments.get(None, "shuffle") is not None:
             return
         for given in event.arguments.positional:
@@ -57,6 +74,21 @@ class LeakingSplit(Rule):
             if windows:
                 way = _assumed_between(given, windows, ctx)
                 yield self._report(event.site, windows[0], ctx, event, assuming=way)
+                return
+
+    def _check_order(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        """Indices in a random order, of which some pick what is trained on and others what is for evaluation."""
+        trained = {id(pick.owner) for pick in ctx.data.picked_at_random(event.result, "train")}
+        for pick in ctx.data.picked_at_random(event.result, "eval"):
+            windows = ctx.data.windows_in(pick.owner) if id(pick.owner) in trained else []
+            if windows:
+                name = ctx.name_of(pick.value) or ctx.name_of(pick.index)
+                way = (
+                    *_assumed_between(event.result, [pick.owner], ctx),
+                    *_assumed_between(pick.owner, windows, ctx),
+                )
+                is_so = Assumption("name", f"`{name}` is for evaluation, as its name says")
+                yield self._report(event.site, windows[0], ctx, event, assuming=(*way, is_so))
                 return
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -96,11 +128,11 @@ def _is_sum(bound: Value) -> TypeGuard[Symbol]:
     return isinstance(bound, Symbol) and bound.name in ("+", "-")
 
 
-def _assumed_between(given: Value, windows: Sequence[Symbol], ctx: Context) -> Assumptions:
+def _assumed_between(given: Value, found: Sequence[Value], ctx: Context) -> Assumptions:
     """What is assumed by who takes windows to be what is split: what they are cut from does not matter."""
+    ends = {id(each) for each in found}
 
     def is_end(value: Value) -> bool:
-        ends = {id(window) for window in windows}
         return id(value) in ends or not any(id(source) in ends for source in ctx.sources(value))
 
     return tuple(ctx.assumed_of_computation(given, is_end))

@@ -20,8 +20,9 @@ Measured on torch 2.13 (a network of 4 tensors): a state dict with the prefix `m
 Answers that are printed, returned or compared; states whose entries the code chooses itself (a comprehension with a
 condition, `pop`, `del`), that come from elsewhere than a file, or that other code has made; a second try where the
 strict one fails; states that by their names are a part of a model, such as adapters. That the names differ is certain
-where the program has saved the file from a model of another class or in another wrapper; otherwise it is assumed, and
-the finding is a question (`--possible`).
+where the program has saved the file from a model of another class or in another wrapper, and where entries that are
+chosen by how their names begin (`k.startswith("model.head.")`) get names of which the model has none; otherwise it is
+assumed, and the finding is a question (`--possible`).
 
 ## Fix (safe)
 Prints the answer, where it is thrown away on the spot.
@@ -49,12 +50,14 @@ from dllint.api import (
     statement_around,
 )
 
+_UNREAD = "nobody looks at which keys `strict=False` left out"
+_CHECK = "print or check the answer: `missing, unexpected = model.load_state_dict(state, strict=False)`"
 _DIFFERENT = Assumption("effect", "the file has other names than the model, of which nothing tells")
 
 
 def chosen_by_hand(event: StateRestored, ctx: Context) -> bool:
-    """the code chooses the entries that are loaded, or takes some out"""
-    return ctx.is_filtered(event)
+    """the code chooses the entries that are loaded, or takes some out, and the model may have them"""
+    return ctx.is_filtered(event) and not ctx.names_that_fit_nothing(event)
 
 
 def made_elsewhere(event: StateRestored, ctx: Context) -> bool:
@@ -98,16 +101,17 @@ class StrictFalseResultIgnored(Rule):
             return
         if ctx.excused(self, event):
             return
-        is_statement = isinstance(statement_around(event.site), ast.Expr)
+        unfit = sorted(ctx.names_that_fit_nothing(event))
+        is_statement = isinstance(statement_around(event.site), ast.Expr) and not unfit
         edits = replace_range(event.site, f"print({ctx.source_of(event.site)})") if is_statement else Edits()
         yield ctx.finding(
             self,
             event,
-            "nobody looks at which keys `strict=False` left out",
+            f"`strict=False` leaves out all that is chosen: the model has no `{unfit[0]}`" if unfit else _UNREAD,
             on=[strict, event.state],
-            assuming=() if ctx.is_of_other_make(event) else (_DIFFERENT,),
+            assuming=() if unfit or ctx.is_of_other_make(event) else (_DIFFERENT,),
             effect="where the names do not match, nothing is loaded, and the model keeps its initial weights",
-            help="print or check the answer: `missing, unexpected = model.load_state_dict(state, strict=False)`",
+            help="give the entries the names that they have in the model" if unfit else _CHECK,
             trace=[(event.site, "the answer is thrown away")],
             fix=("Print the answer", edits),
         )

@@ -23,7 +23,8 @@ class Mixture:
     """An axis that a view does not keep: its number before and after.
 
     ``moved`` is the product of the axes that stand before it, or after it, on one side only. ``is_if_longer`` says that
-    the two axes exchange places only if the tensor has another axis in between, which nothing tells.
+    the two axes exchange places only if the tensor has another axis in between, which nothing tells. ``is_cut`` says
+    that the last axis is taken apart, and that one of its parts is put before the steps, as the heads of attention.
     """
 
     axis: Size
@@ -31,6 +32,7 @@ class Mixture:
     after: int
     moved: Size
     is_if_longer: bool = False
+    is_cut: bool = False
 
     @property
     def may_be_empty(self) -> bool:
@@ -60,6 +62,7 @@ def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
     """The first axis of a tensor that a view of some sizes mixes with others; ``None`` where that is not certain."""
     if _adds_an_axis(shape, sizes):
         return None
+    heads = _heads_before_steps(shape, sizes)
     for after, size in enumerate(sizes):
         if size is None or not size.is_atomic:
             continue
@@ -68,8 +71,8 @@ def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
             continue
         moved = _moved(shape, before, sizes, after)
         if moved is not None:
-            return Mixture(size, before, after, moved)
-    return _heads_before_steps(shape, sizes) or _states_in_rows(shape, sizes)
+            return Mixture(size, before, after, moved, is_cut=heads is not None)
+    return heads or _states_in_rows(shape, sizes)
 
 
 def _states_in_rows(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
@@ -98,7 +101,7 @@ def _heads_before_steps(shape: Shape, sizes: Sequence[Size | None]) -> Mixture |
         return None
     if not _is_cut(whole, heads, part) or (steps is not None and (steps.same(heads) or _mentions(whole, steps))):
         return None
-    return Mixture(heads, after + 1, after, steps or Size(), is_if_longer=steps is None and shape.rank is None)
+    return Mixture(heads, after + 1, after, steps or Size(), steps is None and shape.rank is None, is_cut=True)
 
 
 def _is_cut(whole: Size, parts: Size, part: Size) -> bool:

@@ -207,7 +207,7 @@ def _symbolic_element(machine: Machine, value: Symbol, site: Site) -> Value:
         return Items("tuple", (Symbol("key", (inputs[0],), site), _any_entry(inputs[0], site)), site)
     elif name == ".values" and inputs and isinstance(inputs[0], Table):
         return _any_entry(inputs[0], site)
-    elif name == "range":
+    elif name in ("range", "numpy.arange"):
         return Symbol("counter", inputs, site)
     return Symbol("element", (value,), site)
 

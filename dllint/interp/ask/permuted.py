@@ -1,0 +1,41 @@
+"""What a random order picks from something: ``x[order[:n]]``, with ``order = np.random.permutation(len(x))``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dllint.interp.run.graph import sources
+from dllint.values import Symbol, Value
+
+_SPLITS = frozenset(("numpy.split", "numpy.array_split", "torch.split", "torch.tensor_split"))
+_NEAR = 12  # values behind the number that is permuted, or behind an index
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What a part of a random order picks: ``owner[index]``."""
+
+    owner: Value
+    index: Value
+    value: Symbol
+
+
+def picks(order: Symbol) -> Iterator[Pick]:
+    """What the parts of an order pick from that whose length it has: of arrays beside it nothing else is told."""
+    for owner in (each for given in order.inputs for each in sources(given, _NEAR)):
+        items = owner.attributes.values() if isinstance(owner, Symbol) else ()
+        for value in (each for each in items if isinstance(each, Symbol) and each.name == "item"):
+            owned, index = value.inputs[:2]
+            if owned is owner and any(_is_part(each, order) for each in sources(index, _NEAR)):
+                yield Pick(owned, index, value)
+
+
+def _is_part(value: Value, order: Symbol) -> bool:
+    """Whether a value is a stretch of an order, by two bounds or as one of those that it is split into."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return False
+    if value.name == "slice":
+        return value.inputs[0] is order
+    made = value.inputs[0]
+    return value.name == "item" and isinstance(made, Symbol) and made.name in _SPLITS and made.inputs[:1] == (order,)
