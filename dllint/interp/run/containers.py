@@ -52,7 +52,7 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
         if isinstance(rest, Symbol):  # of what a comprehension computes for each key, this is one
             return _symbolic_item(machine, rest, index, text, site)
         if rest is not None and not isinstance(rest, Const):
-            return present(rest)
+            return rest
         return Symbol("item", (base, index), site, detail=text)
     if isinstance(base, Choice):
         usable = [o for o in base.options if not (isinstance(o[1], Const) and o[1].value is None)] or base.options
@@ -217,7 +217,7 @@ def _any_entry(table: Table, site: Site) -> Value:
     rest = table.contents.get(Table.REST)
     values = [((), present(value)) for key, value in table.contents.items() if key is not Table.REST]
     if rest is not None and not isinstance(rest, Const):
-        values.append(((), present(rest)))
+        values.append(((), rest))
     return choose(values) if values else Symbol("element", (table,), site)
 
 
