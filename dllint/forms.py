@@ -27,6 +27,7 @@ FORMS = {
     "batch": "what a collate function is given",
     "samples": "the samples that a loader, the input, gives its collate function",
     "state_dict": "the state of an object",
+    "modules": "the modules in the input, itself among them",
 }
 """The names of symbols that are no library's, each with what it stands for."""
 
