@@ -79,6 +79,7 @@ class Finding:
     ``confirmable`` says that a run can settle it. ``assumptions`` are what the claim takes for granted; how sure it is
     (``confidence``) follows from them. ``others`` are further places of the same root cause, which are not reported on
     their own. ``alone`` is the definition (file and line) that was interpreted by itself to find it, or ``None``.
+    ``beside_probe`` says that it makes another claim than the one that the probe of its rule judges.
     ``number`` tells which one it is of those in its file that are the same but for their place, where these are not all
     reported; else it is 0.
     """
@@ -103,6 +104,7 @@ class Finding:
     others: tuple[Location, ...] = ()
     alone: tuple[str, int] | None = None
     number: int = 0
+    beside_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

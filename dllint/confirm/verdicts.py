@@ -86,7 +86,7 @@ def settle(findings: Sequence[Finding], records: Sequence[Record], questions: Se
     sights = Sights(records)
     every = sorted([*findings, *questions], key=sort_key) if questions else findings
     for finding in every:
-        about = [each for each in judgements if each.rule == finding.code and finding.confirmable]
+        about = [each for each in judgements if each.rule == finding.code and not finding.beside_probe]
         matching = _matching(finding, about)
         used.update(map(id, matching))
         settled = _settled(finding, matching)
@@ -130,7 +130,7 @@ def settle_by_resuming(verdicts: Verdicts, judgement: Judgement) -> None:
 
 def _settled(finding: Finding, matching: list[Judgement]) -> Settled:
     known = judged().get(finding.code)
-    if known is None or not finding.confirmable:
+    if known is None or finding.beside_probe:
         return Settled(finding, "NOT TESTABLE", reason="no probe can decide this rule, or this claim of it")
     if not matching:
         return Settled(finding, "NOT REACHED", reason=known.unreached)

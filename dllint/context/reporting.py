@@ -74,6 +74,7 @@ class Reporting(Running):
             fixes=(*self._offered(rule, fix, site), *fixes),
             pedantic=pedantic or self._is_unit_test(),
             confirmable=rule.confirmable and confirmable,
+            beside_probe=not confirmable,
             url=address_of(rule.code),
             alone=(alone.path, alone.line) if alone is not None else None,
         )

@@ -94,9 +94,7 @@ def test_the_rules_about_what_is_lost(second: Record, verdict: str, lost: list[s
 
 def test_findings_that_two_runs_decide() -> None:
     findings = [
-        Finding(
-            code, "a-rule", "message", Location("train.py", line, 1, line, 9), "error", "correctness", confirmable=True
-        )
+        Finding(code, "a-rule", "message", Location("train.py", line, 1, line, 9), "error", "correctness")
         for line, code in enumerate(("DL703", "DL711", "DL712", "DL101"), 1)
     ]
     verdicts = settle(findings, [])

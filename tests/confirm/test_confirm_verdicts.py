@@ -24,7 +24,6 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "confirm.schema.json"
 
 
 def finding(code: str = "DL101", line: int = 10, **more: Any) -> Finding:
-    more = {"confirmable": True, **more}
     return Finding(code, "a-rule", "message", Location("train.py", line, 1, line, 9), "error", "correctness", **more)
 
 
@@ -86,7 +85,7 @@ def test_a_judgement_in_a_library_decides_where_there_is_no_closer_one() -> None
 
 def test_a_rule_without_probe_cannot_be_tested() -> None:
     assert answers([finding("DL413")]) == ["NOT TESTABLE"]
-    assert answers([finding(confirmable=False)], judgement(verdict="REFUTED")) == ["NOT TESTABLE"]
+    assert answers([finding(beside_probe=True)], judgement(verdict="REFUTED")) == ["NOT TESTABLE"]
 
 
 def test_what_no_finding_is_about_raises_an_alarm() -> None:
