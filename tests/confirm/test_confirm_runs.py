@@ -283,6 +283,25 @@ def test_long_loops_of_short_steps(folder: Path) -> None:
     assert (accumulation.verdict, accumulation.statistics["per_step"]) == ("REFUTED", 4)
 
 
+def test_an_optimizer_of_a_replaced_part_does_not_train_the_rest(folder: Path) -> None:
+    """That nothing is held by an optimizer does not refute that something is left out."""
+    (folder / "replaced.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 5))\n"
+        "optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)\n"
+        "model[2] = nn.Linear(8, 3)\n"
+        "for _ in range(10):\n"
+        "    optimizer.zero_grad()\n"
+        "    nn.functional.cross_entropy(model(torch.randn(4, 8)), torch.arange(4) % 3).backward()\n"
+        "    optimizer.step()\n"
+    )
+    (record,) = observed(folder / "replaced.py").records
+    assert {item.rule: item.verdict for item in record.judgements if item.rule in ("DL306", "DL307")} == {
+        "DL306": "INCONCLUSIVE",
+        "DL307": "INCONCLUSIVE",
+    }
+
+
 def test_compilers_and_transforms_see_torch_as_it_is(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = SCRIPTS / "advanced.py"
     expected = digest(subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout)

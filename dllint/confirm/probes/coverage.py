@@ -159,9 +159,10 @@ class Coverage(Probe):
         missing = [item for item in used if not item.is_held and not item.has_moved and item.is_beside]
         is_certain = any(item.is_matrix for item in missing) or _has_lost_all_vectors(used, missing)
         matters = is_certain and any(item.is_held for item in used)
+        is_trained = not missing and any(item.is_held or item.has_moved for item in used)  # by whoever steps
         for rule, is_meant in (("DL306", self._holds_strangers), ("DL307", not self._holds_strangers)):
             voice: Voice = "" if not is_meant else "note" if self._is_a_part(missing) else "alarm"
-            yield self._told(rule, decided(matters, not missing), missing, voice)
+            yield self._told(rule, decided(matters, is_trained), missing, voice)
 
     def _unregistered(self) -> Judgement:
         used = self._used.items
