@@ -285,7 +285,10 @@ class CommandLine(Sources):
         found = ((each, self._machine.project.find(module, each)) for each in prefixes(dotted))
         longest = max(((each, file) for each, file in found if file is not None), key=lambda pair: len(pair[0]))
         inside = dotted[len(longest[0]) + 1 :].split(".")
-        return longest[1].is_package and len(inside) > 1 and inside[0] not in longest[1].bindings.names
+        if not longest[1].is_package or len(inside) < 2:
+            return False
+        with self._machine.project.glancing_at(longest[1]):
+            return inside[0] not in longest[1].bindings.names
 
 
 def _runs_what_is_named(module: SourceModule) -> bool:

@@ -41,7 +41,7 @@ epoch is set back before anything reads it; loops that pass over epochs by their
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
 sets `args.start_epoch`, and the loop goes over `range(args.epochs)`. In about 200, after epochs that are looked up for
-nothing were added: no finding.
+nothing were added: no finding. In 363 others, after epochs that are set back were added: none of these.
 """
 
 from __future__ import annotations

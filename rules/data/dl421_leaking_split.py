@@ -31,6 +31,7 @@ look like any other files, are not recognized.
 
 ## On real code
 283 public repositories, of which 67 split at random: 1 finding, which is true: pieces of dialogues that overlap.
+In 363 others, after orders of a permutation were added: no finding.
 """
 
 from __future__ import annotations

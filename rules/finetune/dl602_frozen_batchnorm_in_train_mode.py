@@ -53,7 +53,8 @@ has to follow them. Where a project only trains and never evaluates, this is a q
 206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image
 captioning and transfer learning. In 127 others 2 findings: one is doubtful (the notebook does not run), and one was
 false: parts of a network that is in evaluation mode keep that mode, and are not mentioned any more. Of 11 in the ten
-batches that were read last, 3 were doubtful for norms alone.
+batches that were read then, 3 were doubtful for norms alone. In 363 others `train()` undoes in 3 scripts of 2 projects
+what was done to norms, all true.
 """
 
 from __future__ import annotations
@@ -260,6 +261,7 @@ class FrozenBatchnormInTrainMode(Rule):
             on=[undone.switch, undone.call, ctx.phase(undone.call), ctx.left_alone(undone.call, undone.owner)],
             effect="the norms that were to stay as they are adapt their statistics to each batch",
             help="put them into evaluation mode after each `train()`",
+            confirmable=False,  # what is trained beside them need not be frozen
             trace=[
                 *ctx.calls_to(undone.switch),
                 (undone.switch.site, "batch norms are put into evaluation mode"),

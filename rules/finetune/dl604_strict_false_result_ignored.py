@@ -30,7 +30,8 @@ Prints the answer, where it is thrown away on the spot.
 ## On real code
 269 public repositories, of which 35 have `strict=False`: 4 findings in 3 of them, all true. Of 6 questions one is
 doubtful: it loads shards onto meta tensors. In 127 others 2 findings, in 123 more 5, all doubtful, as nothing told that
-the names differ; such are questions now.
+the names differ; such are questions now. In 363 others, after entries under names of which the model has none were
+added: no finding of these.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ which may be no decoders; models of transformers that get `labels` alone, which 
 does not read.
 
 ## On real code
-75 public repositories that load models of transformers or build a `nn.Transformer`: no finding.
+75 public repositories that load models of transformers or build a `nn.Transformer`: no finding. In 363 others, after
+losses written by hand were added, 1 finding: it was false, as scores of a first token were put in front, and is silent.
 """
 
 from __future__ import annotations

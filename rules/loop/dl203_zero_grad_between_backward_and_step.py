@@ -27,7 +27,8 @@ Moves the clearing before the backward pass, where both stand in the same block.
 as it should.
 
 ## On real code
-742 public repositories: no finding. Code that trains nothing is not published.
+742 public repositories: no finding. Code that trains nothing is not published. In 363 others, after gradients that are
+cleared with each batch were added: no finding.
 """
 
 from __future__ import annotations
