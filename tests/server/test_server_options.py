@@ -75,7 +75,7 @@ def test_each_folder_may_have_settings_of_its_own(tmp_path: Path) -> None:
         for folder in ("one", "two"):
             editor.open(f"{folder}/train.py")
         assert await _settled(editor, "one/train.py", [("DL101", 11)]) == [("DL101", 11)]
-        assert await editor.codes("two/train.py") == []
+        assert await _settled(editor, "two/train.py", []) == []
 
     run(scenario, tmp_path, client=VS_CODE)
 
