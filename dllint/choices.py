@@ -58,6 +58,9 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
             return left
         if type(left) is not type(right) and not isinstance(left, Choice) and not isinstance(right, Choice):
             return Choice(options)
+    if len(options) > 1 and any(not guards for guards, _ in options):
+        if any(isinstance(value, Choice) for _, value in options):  # what is known of one of them does not choose it
+            options = list(_told_apart(options))
     flat: list[tuple[Guards, Value]] = []
     for guards, value in options:
         for more, option in value.options if isinstance(value, Choice) else (((), value),):
@@ -81,9 +84,15 @@ def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guard
     choice = f"value {next(_numbers)}"
     for index, (guards, value) in enumerate(options):
         if not guards:
-            assumption = one_of(f"a value is {described(value)}", choice, index, len(options), asks=class_of(value))
+            assumption = one_of(f"a value is {_words_for(value)}", choice, index, len(options), asks=class_of(value))
             guards = (Guard(choice, "==", index, True, assumption=assumption),)
         yield guards, value
+
+
+def _words_for(value: Value) -> str:
+    if isinstance(value, Choice):
+        return " or ".join(dict.fromkeys(described(option) for _, option in value.options))
+    return described(value)
 
 
 def shared(left: Guards, right: Guards) -> Guards:

@@ -14,6 +14,7 @@ from dllint.interp.run.classes import role_of
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.samples import parts_of_call, parts_of_sample
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
 from dllint.values import Arguments, Const, Items, Scope, Symbol, Value
@@ -115,8 +116,16 @@ def _parts(machine: Machine, value: Value) -> set[int]:
         return parts_of_sample(machine, value) or parts_of_call(machine, value)
     if not isinstance(value, Items) or value.kind != "tuple" or not value.exact:
         return set()
-    is_written = value.site is not None and isinstance(value.site.node, ast.Tuple) and not _is_handed_on(value.site)
-    return {len(value.items)} if is_written and not containers.is_conditional(value) else set()
+    made = value.site
+    if made is None or not isinstance(made.node, ast.Tuple) or _is_handed_on(made) or _follows_mode(made):
+        return set()
+    return set() if containers.is_conditional(value) else {len(value.items)}
+
+
+def _follows_mode(made: Site) -> bool:
+    """Whether a tuple is of a function that asks for the mode: of its ways, only that of training is known."""
+    around = enclosing_definition(made)
+    return around is not None and any(each.attr == "training" for each in nodes_of(around).of(ast.Attribute))
 
 
 def _is_handed_on(made: Site) -> bool:

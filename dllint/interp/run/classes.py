@@ -153,8 +153,15 @@ def _member_value(machine: Machine, cls: Class, name: str, statement: ast.stmt) 
             value = make_class(machine, statement, cls.scope)
         elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             value = _evaluate_in(machine, cls, name, statement.value)
+            if isinstance(value, Function) and isinstance(statement, ast.AnnAssign) and _is_of_pydantic(cls):
+                value = Function(value.node, value.module, value.scope)
+                value.kind = "static"  # a field, whose default each object has as it stands
     cls.values[name] = value
     return value
+
+
+def _is_of_pydantic(cls: Class) -> bool:
+    return any(base.startswith("pydantic.") for base in cls.library_bases)
 
 
 def _evaluate_in(machine: Machine, cls: Class, name: str, node: ast.expr) -> Value:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def execute_block(machine: Machine, statements: Sequence[ast.stmt], scope: Scope) -> str | None:
     """Execute statements in order. Returns how control leaves (``return``, ``break``, ``raise``, …), or ``None``.
 
-    Behind an ``if`` of which one side left, the condition of the other side holds for the rest of the block.
+    Behind an ``if`` of which one side left, the condition of the other side holds for the rest of the block, and of
+    what the block wrote, for those who join it with other arms.
     """
     depth = len(machine.path)
     left: str | None = None
@@ -37,6 +38,7 @@ def execute_block(machine: Machine, statements: Sequence[ast.stmt], scope: Scope
         left = execute(machine, statement, scope)
         if left is not None:
             break
+    machine.held = tuple(machine.path[depth:])
     del machine.path[depth:]
     return left
 

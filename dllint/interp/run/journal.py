@@ -57,6 +57,7 @@ class State:
 
     def __init__(self) -> None:
         self.path: list[Guard] = []
+        self.held: Guards = ()  # at the end of the block that was executed last, more than at its beginning
         self._journal: _Journal | None = None
 
     def write(self, container: dict[Any, Any], key: Any, value: Any) -> None:

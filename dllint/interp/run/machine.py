@@ -234,7 +234,7 @@ class Machine(State):
         """
         outcomes, recorded, live = [], [], []
         for guards, body in distinguished(arms, site):
-            outer = self.block
+            outer, self.held = self.block, ()
             block = self.block = Block() if outer is not None else None
             try:
                 (left, result), writes = self.run_arm(guards, partial(self._run_to_end, body))
@@ -244,7 +244,7 @@ class Machine(State):
             if block is not None:
                 recorded.append(Arm(guards, block))
             if left is None:
-                live.append((guards, writes))
+                live.append((guards + self.held, writes))
             elif left in ("break", "continue"):
                 self._interrupted.append((guards, writes))
             elif left == "return" and self.activation is not None:
@@ -327,6 +327,7 @@ class Machine(State):
         finally:
             self._running.pop()
             self.block, self.frame, self.activation, self.grad = saved
+            self.held = ()  # it speaks of the variables of the function
             for guards, writes in activation.ended:
                 self.join([((), {}), (guards, writes)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dllint.interp.source.later_reads import walk_without_own
@@ -103,15 +103,15 @@ def _carried(loop: ast.For, bound_in_it: set[str]) -> set[str]:
             given = [each for each in (node.value.func, *node.value.args) if getattr(each, "attr", "") not in _SETTING]
             found |= {ast.unparse(each.value) for each in given if isinstance(each, ast.Attribute)} - bound - {"self"}
             found |= {each.id for each in node.value.args if isinstance(each, ast.Name)} - bound
-    return found | _read_before_bound(loop)
+    return found | _read_before_bound(list(walk(loop)))
 
 
-def _read_before_bound(loop: ast.For) -> set[str]:
+def _read_before_bound(nodes: Sequence[ast.AST]) -> set[str]:
     """The variables that an iteration reads before it binds them: they come from the one before.
 
-    An assignment reads what it assigns first: ``hits, seen = count(batch, hits, seen)``.
+    An assignment reads what it assigns first: ``hits, seen = count(batch, hits, seen)``. What the other arm of a branch
+    has bound is not bound in this one: ``if step == 0: mean = x`` … ``else: mean = (mean * step + x) / (step + 1)``.
     """
-    nodes = list(walk(loop))
     first: dict[str, int] = {}
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -121,7 +121,14 @@ def _read_before_bound(loop: ast.For) -> set[str]:
         if isinstance(node, ast.Assign):
             bound = {name for target in node.targets for name in _names_in(target) if first.get(name) == node.lineno}
             binding.update((id(read), bound) for read in walk(node.value))
-    return {
+    in_arms = {
+        name
+        for node in nodes
+        if isinstance(node, ast.If) and node.orelse
+        for name in _read_before_bound([inner for each in node.orelse for inner in walk(each)])
+        if first[name] >= node.lineno
+    }
+    return in_arms | {
         node.id
         for node in nodes
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in first
