@@ -26,6 +26,7 @@ from dllint.values import (
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
+_COMPILED = "_orig_mod."  # the prefix of what `torch.compile` holds
 _NAMES = ("__name__", "__qualname__")
 
 
@@ -122,8 +123,12 @@ def _of_instance(machine: Machine, base: Instance, name: str, site: Site) -> Val
         return class_of(base)
     if isinstance(base.cls, Class):
         return _of_project_instance(machine, base, base.cls, name, site)
-    if name == "module" and machine.facts.role(base.cls) == "wrapper" and base.arguments.positional:
-        return base.arguments.positional[0]
+    if machine.facts.role(base.cls) == "wrapper" and base.arguments.positional:
+        inside, held_as = base.arguments.positional[0], machine.facts.wrapper_prefixes.get(base.cls, "module.")
+        if f"{name}." == held_as:
+            return inside
+        if held_as == _COMPILED:  # which hands on what it does not have
+            return get_attribute(machine, inside, name, site)
     signature = machine.facts.signatures.get(base.cls, ())
     normalised = base.cls.startswith("torch.distributions.")  # its logits are not the ones it was given
     if (name in signature or name in base.arguments.keywords) and not normalised:
