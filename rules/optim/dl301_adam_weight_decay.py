@@ -14,11 +14,11 @@ at a test accuracy of .6012 instead of .6420, its gains at .257 instead of 1.148
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)
 
 ## Not reported
-`decoupled_weight_decay=True`, a decay of zero, and other optimizers; a value that is called `l2` or a call that a
-comment calls L2; a call that makes an `AdamW` as well, to compare the two; DDPG, whose paper trains its critic with an
-L2 of 0.01 (arXiv:1509.02971). Values below 5e-3, such as the 5e-4 of graph
-networks, and values that are not known, are shown only when the rule is selected by name, and so are larger ones in
-files that use a library of graph networks, where L2 is tuned on purpose.
+`decoupled_weight_decay=True`, a decay of zero, and other optimizers; a value that is called `l2` or a regularization,
+or a call that a comment calls so; a call that makes an `AdamW` as well, to compare the two; DDPG, whose paper trains
+its critic with an L2 of 0.01 (arXiv:1509.02971). Values below 5e-3, such as the 5e-4 of graph networks, and values that
+are not known, are shown only when the rule is selected by name, and so are larger ones in files that use a library of
+graph networks, where L2 is tuned on purpose.
 
 ## Fix (unsafe)
 Uses `AdamW`, or `decoupled_weight_decay=True` for `NAdam` and `RAdam`. Unsafe because it changes training: for a

@@ -29,8 +29,9 @@ plain tensor with `is_leaf` false.
 ## Not reported
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
 one's own, `register_buffer` of the same name); those that the constructor is given; zeros, with which recurrent layers
-begin; random tensors under a seed of the class, in classes without parameters, and in those that draw such numbers in
-other methods, too; casts that do nothing, and moves of what is no new tensor and may be there already.
+begin; random tensors under a seed of the class, in classes without parameters, in those that draw such numbers in other
+methods, too, and in projects that save nothing; casts that do nothing, and moves of what is no new tensor and may be
+there already.
 
 ## On real code
 168 public repositories: no finding, after two that were doubtful: zeros that a recurrent layer begins with.
@@ -42,6 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     AttributeAssigned,
     Class,
     Context,
@@ -63,6 +65,7 @@ _NEW = frozenset(
 )  # fmt: skip
 _MOVES = ("to", "cuda", "half", "double")
 _STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
+_SAVES = r"(?i)save|dump|state_dict|trainer|lightning|checkpoint"
 _RANDOM = ("torch.randn", "torch.rand", "torch.normal", "torch.randperm", "torch.randint")
 
 
@@ -159,7 +162,7 @@ class UnregisteredTensor(Rule):
             event,
             messages[what].format(event.attribute),
             on=[guards, value],
-            assuming=assumed_of_options(event.value, "the value"),
+            assuming=[*assumed_of_options(event.value, "the value"), *(_is_saved(ctx) if is_random else ())],
             effect="who loads the checkpoint draws other numbers, and the model that was trained is lost"
             if is_random
             else "it is never trained, saved or moved with the module",
@@ -184,6 +187,12 @@ def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:
     if flag is not None and ctx.constant(flag) is True and made.name not in _STATES:
         return "learned"
     return "random" if made.name in _RANDOM else ""
+
+
+def _is_saved(ctx: Context) -> Iterator[Assumption]:
+    """That somebody saves the model, if nothing in the project saves anything."""
+    if ctx.sees_whole_project and not ctx.project_mentions(_SAVES):
+        yield Assumption("effect", "somebody saves the model, which nothing in the project does")
 
 
 def _before_move(value: Value) -> Value:
