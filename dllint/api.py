@@ -34,7 +34,7 @@ from dllint.context.options import assumed_of_options
 from dllint.context.passes import Pass
 from dllint.context.phases import Phase
 from dllint.context.rates import RateSetting
-from dllint.context.records import Record
+from dllint.context.records import GivenScore, Record
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
@@ -195,6 +195,7 @@ __all__ = [
     "Flow",
     "Frame",
     "Function",
+    "GivenScore",
     "Gone",
     "GradientClip",
     "Guard",

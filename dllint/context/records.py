@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dllint.context.scores import Scores
-from dllint.events import Event
+from dllint.events import Event, Frame
+from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.known_settings import literal_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -16,6 +17,7 @@ from dllint.sites import Site
 
 _RISING = (ast.Gt, ast.GtE)
 _FALLING = (ast.Lt, ast.LtE)
+_MAX_NAMES = 4
 _INFINITE = frozenset(("float('inf')", "np.inf", "numpy.inf", "math.inf", "torch.inf", "float('infinity')", "np.Inf"))
 
 
@@ -24,7 +26,7 @@ class Record:
     """A test by which something counts as the best so far: ``if score < best: best = score``.
 
     ``takes_most`` tells whether a higher score is taken for a better one. ``begins`` is the number that the best begins
-    with, where that is written once, in ``begun``.
+    with, where that is written once, in ``begun``. ``frame`` is the activation of the function that tests.
     """
 
     test: Site
@@ -33,6 +35,16 @@ class Record:
     takes_most: bool
     begins: float | None
     begun: Site | None
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class GivenScore:
+    """What a caller gives for the score, without a minus before it; whether most of that is taken for the best."""
+
+    place: Site
+    score: ast.expr
+    takes_most: bool
 
 
 class Records(Scores):
@@ -40,39 +52,109 @@ class Records(Scores):
 
     def records(self, event: Event) -> Iterator[Record]:
         """The tests that are met where an event happens, and that put a new score in the place of the best so far."""
-        places = [event.site, *(frame.call for frame in event.frame.stack() if frame.call is not None)]
-        for place in places:
-            around = list(ancestors(place))
-            for branch, inner in zip(around[1:], around, strict=False):
-                if isinstance(branch, ast.If) and inner in branch.body:
-                    for comparison in _required(branch.test):
-                        yield from self._record(Site(place.module, comparison), branch)
+        inner = event.site
+        for frame in event.frame.stack():
+            around = list(ancestors(inner))
+            for branch, within in zip(around[1:], around, strict=False):
+                if isinstance(branch, ast.If) and within is not branch.test:
+                    is_met = within in branch.body
+                    arm = branch.body if is_met else branch.orelse
+                    for comparison in _decided(branch.test, is_met):
+                        yield from self._record(Site(inner.module, comparison), arm, is_met, frame)
+            if frame.call is None:
+                return
+            inner = frame.call
 
-    def _record(self, test: Site, branch: ast.If) -> Iterator[Record]:
+    def _record(self, test: Site, arm: list[ast.stmt], is_met: bool, frame: Frame) -> Iterator[Record]:
         comparison = test.node
         if not isinstance(comparison, ast.Compare) or len(comparison.ops) != 1:
             return
         operator, sides = comparison.ops[0], (comparison.left, comparison.comparators[0])
         if not isinstance(operator, _RISING + _FALLING):
             return
-        for score, best, is_left in ((*sides, True), (*sides[::-1], False)):
-            if isinstance(best, ast.Name | ast.Attribute) and _is_put_in_place(branch, best, score):
-                yield Record(test, score, best, isinstance(operator, _RISING) is is_left, *_begun(test, best))
+        for score, other, is_left in ((*sides, True), (*sides[::-1], False)):
+            best = _without_margin(other)
+            if isinstance(best, ast.Name | ast.Attribute) and _is_put_in_place(arm, best, score):
+                takes_most = (isinstance(operator, _RISING) is is_left) is is_met
+                begun = _begun(test, best) if best is other else (None, None)
+                yield Record(test, score, best, takes_most, *begun, frame)
+
+    def given_for(self, record: Record) -> Iterator[GivenScore]:
+        """What callers give for the score, outermost last, where a function hands it on as it is or turned round."""
+        score, takes_most = record.score, record.takes_most
+        for frame in record.frame.stack():
+            function = frame.definition.node if frame.definition is not None else None
+            if not isinstance(function, ast.FunctionDef):
+                return
+            score, takes_most = _before(score, takes_most, function)
+            argument = _argument_for(score, function, frame)
+            if argument is None or frame.call is None:
+                return
+            score, takes_most = _upright(argument, takes_most)
+            yield GivenScore(Site(frame.call.module, score), score, takes_most)
 
 
-def _required(test: ast.expr) -> Iterator[ast.expr]:
-    """The parts of a test that are all true where it is."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+def _upright(score: ast.expr, takes_most: bool) -> tuple[ast.expr, bool]:
+    """A score without the minus before it, and whether most of that is taken for the best."""
+    while isinstance(score, ast.UnaryOp) and isinstance(score.op, ast.USub):
+        score, takes_most = score.operand, not takes_most
+    return score, takes_most
+
+
+def _before(score: ast.expr, takes_most: bool, function: ast.FunctionDef) -> tuple[ast.expr, bool]:
+    """What a function makes a score of by turning it round or naming it anew, and whether most of that is the best."""
+    for _ in range(_MAX_NAMES):
+        score, takes_most = _upright(score, takes_most)
+        value = _only_value(score.id, function) if isinstance(score, ast.Name) else None
+        score = value if value is not None else score
+    return score, takes_most
+
+
+def _only_value(name: str, function: ast.FunctionDef) -> ast.expr | None:
+    """The variable, turned round or not, that a function binds a local name to in its one assignment to that."""
+    bound = [each for each in nodes_of(function).names.get(name, ()) if not isinstance(each.ctx, ast.Load)]
+    if len(bound) != 1 or _is_parameter(name, function):
+        return None
+    assigned = (each for each in nodes_of(function).of(ast.Assign) if each.targets == bound)
+    value = next((each.value for each in assigned), None)
+    return value if value is not None and isinstance(_upright(value, True)[0], ast.Name) else None
+
+
+def _argument_for(score: ast.expr, function: ast.FunctionDef, frame: Frame) -> ast.expr | None:
+    """What the call of a function gives for a score that is a parameter of it, which it never binds anew."""
+    call = frame.call.node if frame.call is not None else None
+    if not isinstance(score, ast.Name) or not isinstance(call, ast.Call) or not _is_parameter(score.id, function):
+        return None
+    if any(not isinstance(each.ctx, ast.Load) for each in nodes_of(function).names.get(score.id, ())):
+        return None
+    is_method = bool(frame.owner) and not function.decorator_list
+    return argument_of(call, score.id, place_of(function, score.id, is_method=is_method))
+
+
+def _is_parameter(name: str, function: ast.FunctionDef) -> bool:
+    given = function.args
+    return any(each.arg == name for each in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+
+
+def _decided(test: ast.expr, is_met: bool) -> Iterator[ast.expr]:
+    """The parts of a test that are all true where it is, or all false where it is not."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if is_met else ast.Or):
         yield from test.values
     else:
         yield test
 
 
-def _is_put_in_place(branch: ast.If, best: ast.expr, score: ast.expr) -> bool:
-    """Whether a branch assigns the score to what holds the best."""
+def _without_margin(best: ast.expr) -> ast.expr:
+    """The best so far, without the margin by which a score has to be better: ``best + delta``."""
+    is_moved = isinstance(best, ast.BinOp) and isinstance(best.op, ast.Add | ast.Sub)
+    return best.left if isinstance(best, ast.BinOp) and is_moved else best
+
+
+def _is_put_in_place(arm: list[ast.stmt], best: ast.expr, score: ast.expr) -> bool:
+    """Whether an arm of a branch assigns the score to what holds the best."""
     return any(
         ast.unparse(target) == ast.unparse(best) and ast.unparse(each.value) == ast.unparse(score)
-        for statement in branch.body
+        for statement in arm
         for each in ast.walk(statement)
         if isinstance(each, ast.Assign)
         for target in each.targets

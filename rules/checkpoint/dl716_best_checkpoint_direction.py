@@ -4,8 +4,9 @@ Hugging Face's Trainer takes every metric whose name does not end with "loss" fo
 rates among them. Lightning's `ModelCheckpoint` and `EarlyStopping` take every metric for one of which less is better.
 Nothing says so, and the best model of the run is deleted, or training ends after a few epochs.
 
-Comparisons that are written by hand go wrong in the same way (`if accuracy < best_accuracy`), or begin with what no
-score beats: with `best_loss = 0` no loss is ever below it, and no checkpoint is written.
+Comparisons that are written by hand go wrong in the same way (`if accuracy < best_accuracy`), are given a score of
+the other direction (an accuracy, where `EarlyStopping` of the project keeps the lowest), or begin with what no score
+beats: with `best_loss = 0` no loss is ever below it, and no checkpoint is written.
 
 Measured with transformers 5.23 and lightning 2.6: `greater_is_better` is true by default for `wer`, `perplexity` and
 `rmse`; of epochs with accuracies of .7, .5 and .9, `ModelCheckpoint(monitor="val_acc")` keeps that of .5 alone.
@@ -50,6 +51,7 @@ from dllint.api import (
     Context,
     Event,
     Finding,
+    GivenScore,
     LibraryCall,
     LossCall,
     Program,
@@ -71,6 +73,7 @@ _LOSSES = frozenset(  # that are never negative
 )  # fmt: skip
 _TURNED = re.compile(r"(?i)forget|adv|attack|asr|worst|gap|neg|diff|hard|fool|privacy|mia")  # where less is more
 _OPTIONS = ("TrainingArguments", "SFTConfig", "DPOConfig", "RewardConfig", "KTOConfig", "ORPOConfig")
+_WORDS = ("ModelCheckpoint", "EarlyStopping", *_OPTIONS, "Seq2SeqTrainingArguments", "save", "state_dict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,12 @@ class _Choice:
     is_told: bool
 
 
-def keeps_all(event: Event, choice: _Choice | Record, ctx: Context) -> bool:
+def keeps_all(event: Event, choice: _Choice | Record | GivenScore, ctx: Context) -> bool:
     """all checkpoints are kept, or none"""
     return isinstance(event, LibraryCall) and ctx.constant(event.arguments.get(None, "save_top_k")) in (-1, 0)
 
 
-def best_is_not_used(event: Event, choice: _Choice | Record, ctx: Context) -> bool:
+def best_is_not_used(event: Event, choice: _Choice | Record | GivenScore, ctx: Context) -> bool:
     """the Trainer neither loads the best model in the end nor stops early"""
     if not isinstance(event, LibraryCall) or event.name in _CALLBACKS:
         return False
@@ -99,11 +102,13 @@ def best_is_not_used(event: Event, choice: _Choice | Record, ctx: Context) -> bo
     )
 
 
-def is_turned(event: Event, choice: _Choice | Record, ctx: Context) -> bool:
+def is_turned(event: Event, choice: _Choice | Record | GivenScore, ctx: Context) -> bool:
     """the score is computed from the metric, or less of it is better here, as its name tells"""
-    if not isinstance(choice, Record):
+    if isinstance(choice, _Choice):
         return False
     is_computed = any(isinstance(each, ast.UnaryOp | ast.BinOp) for each in ast.walk(choice.score))
+    if isinstance(choice, GivenScore):
+        return is_computed or _TURNED.search(ast.unparse(choice.score)) is not None or _is_bound_turned(choice, ctx)
     return is_computed or _TURNED.search(_names_of_record(choice)) is not None
 
 
@@ -112,7 +117,7 @@ class BestCheckpointDirection(Rule):
     name = "best-checkpoint-direction"
     category = "correctness"
     severity = "error"
-    triggers = (("ModelCheckpoint", "EarlyStopping", *_OPTIONS, "Seq2SeqTrainingArguments", "save", "state_dict"),)
+    triggers = ((*_WORDS, "step"), _WORDS)  # a loop that steps may hand its score to what keeps the best elsewhere
     confirmable = True
     fix_safety = "unsafe"
     references = (
@@ -144,26 +149,35 @@ class BestCheckpointDirection(Rule):
         reported: set[int] = set()
         for event in ctx.all_of(StateSaved, StateTaken):
             for record in ctx.records(event):
-                most = _takes_most(_names_of_record(record), ctx)
-                if most is None or id(record.test.node) in reported or ctx.excused(self, event, record):
+                given = [each for each in ctx.given_for(record) if _direction_of(each, ctx) is not None]
+                choice: Record | GivenScore = given[-1] if given else record
+                most = _direction_of(choice, ctx)
+                place = choice.place if isinstance(choice, GivenScore) else record.test
+                if most is None or id(place.node) in reported or ctx.excused(self, event, choice):
                     continue
-                reported.add(id(record.test.node))
-                if most is not record.takes_most:
-                    yield self._turned(event, record, ctx)
-                elif record.begins is not None and (record.begins <= 0 if not most else record.begins == math.inf):
+                reported.add(id(place.node))
+                if most is not choice.takes_most:
+                    yield self._turned(event, record, choice, ctx)
+                elif most is record.takes_most and _is_never_beaten(record):
                     yield self._unbeaten(event, record, ctx)
 
-    def _turned(self, event: Event, record: Record, ctx: Context) -> Finding:
-        score, which = ast.unparse(record.score), "highest" if record.takes_most else "lowest"
-        operator = "<" if (ast.unparse(record.test.node).startswith(score)) is record.takes_most else ">"
+    def _turned(self, event: Event, record: Record, choice: Record | GivenScore, ctx: Context) -> Finding:
+        score, which = ast.unparse(choice.score), "highest" if choice.takes_most else "lowest"
+        comparison = record.test.node
+        is_rising = isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Gt | ast.GtE)
+        given = choice if isinstance(choice, GivenScore) else None
         return ctx.finding(
             self,
-            record.test,
+            given.place if given is not None else record.test,
             f"the state with the {which} `{score}` is kept as the best",
             on=[event],
             effect="the worst model is kept, and the best one is lost",
-            help=f"compare with `{operator}`",
-            trace=[(record.test, "what is best is decided here"), (event.site, "this state is kept")],
+            help=f"give it `-{score}`" if given is not None else f"compare with `{'<' if is_rising else '>'}`",
+            trace=[
+                *([(given.place, "this is what it is given")] if given is not None else []),
+                (record.test, "what is best is decided here"),
+                (event.site, "this state is kept"),
+            ],
         )
 
     def _unbeaten(self, event: Event, record: Record, ctx: Context) -> Finding:
@@ -181,6 +195,29 @@ class BestCheckpointDirection(Rule):
             trace=[(begun, "this is the best before the first epoch"), (record.test, "no score is better")],
             fix=("Begin with the worst score", replace_range(Site(begun.module, value), right)),
         )
+
+
+def _is_never_beaten(record: Record) -> bool:
+    """Whether no score is better than what the best begins with."""
+    begins = record.begins
+    return begins is not None and (begins == math.inf if record.takes_most else begins <= 0)
+
+
+def _direction_of(choice: Record | GivenScore, ctx: Context) -> bool | None:
+    """Whether more of a score is better, by what it is called; `None` if that does not tell."""
+    if isinstance(choice, Record):
+        return _takes_most(_names_of_record(choice), ctx)
+    is_named = not any(isinstance(each, ast.Call) for each in ast.walk(choice.score))
+    return _takes_most(ast.unparse(choice.score), ctx) if is_named else None
+
+
+def _is_bound_turned(given: GivenScore, ctx: Context) -> bool:
+    """Whether a caller computes what it gives by turning round a metric of the same direction: `acc = 1 - accuracy`."""
+    bound = ctx.bound_to(given.score.id, given.place) if isinstance(given.score, ast.Name) else None
+    if not isinstance(bound, ast.UnaryOp | ast.BinOp) or not isinstance(bound.op, ast.USub | ast.Sub):
+        return False
+    operand = bound.operand if isinstance(bound, ast.UnaryOp) else bound.right
+    return _takes_most(ast.unparse(operand), ctx) is not (not _direction_of(given, ctx))
 
 
 def _assumed_positive(record: Record, ctx: Context) -> tuple[Assumption, ...]:

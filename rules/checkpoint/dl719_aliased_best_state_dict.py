@@ -147,11 +147,12 @@ class AliasedBestStateDict(Rule):
                 if _keeps(use, event, ctx) or _is_of_earlier_turn(use, event, ctx)
             ]
             for use in [use for use in uses if id(use.site.node) not in reported]:
-                step = _step_between(event, use, ctx)
-                if step is None or id(event.site.node) in reported or ctx.excused(self, event, use):
+                steps = _steps_between(event, use, ctx)
+                if not steps or id(event.site.node) in reported or ctx.excused(self, event, use):
                     continue
                 reported |= {id(event.site.node), *(id(each.site.node) for each in uses)}
-                yield self._report(event, use, step, ctx)
+                for step in steps:  # of each optimizer that it may be: whichever it is, the weights change
+                    yield self._report(event, use, step, ctx)
 
     def _report(self, taken: StateTaken, use: Event, step: OptimizerStep, ctx: Context) -> Finding:
         verb = "loaded" if isinstance(use, StateRestored) else "saved"
@@ -253,8 +254,8 @@ def _dict_of(entry: Value) -> Value | None:
     return entry
 
 
-def _step_between(taken: StateTaken, use: Event, ctx: Context) -> OptimizerStep | None:
-    """A step of the model's optimizer that lies between the two on some path."""
+def _steps_between(taken: StateTaken, use: Event, ctx: Context) -> list[OptimizerStep]:
+    """A step of the model's optimizer that lies between the two on some path, of each that the optimizer may be."""
     steps = [step for step in ctx.steps() if ctx.may_train(step.optimizer, taken.target)]
     ids = {id(step) for step in steps}
 
@@ -272,7 +273,8 @@ def _step_between(taken: StateTaken, use: Event, ctx: Context) -> OptimizerStep 
     flow = ctx.follow(
         "none", advance, kinds, lambda event: id(event) in relevant or isinstance(event, OptimizerCreated)
     )
-    return steps[0] if steps and "stale" in flow.arrivals.get(use, ()) else None
+    is_between = "stale" in flow.arrivals.get(use, ())
+    return [each for each in steps if is_between and each.site.node is steps[0].site.node]
 
 
 def is_collected(taken: StateTaken, ctx: Context) -> bool:
