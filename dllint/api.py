@@ -99,6 +99,7 @@ from dllint.interp.source.facts import Removal
 from dllint.interp.source.filtered_lists import Filtered, filtered_beside
 from dllint.interp.source.library_names import Gone
 from dllint.interp.source.listing_order import Definition, ListingOrder
+from dllint.interp.source.meters import Meter
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.paired_lists import Column, Listings, Pairing
 from dllint.interp.source.positions import statement_around
@@ -215,6 +216,7 @@ __all__ = [
     "LossCall",
     "LostValue",
     "Mean",
+    "Meter",
     "Mixture",
     "ModeChange",
     "ModelChanged",

@@ -29,6 +29,8 @@ from dllint.interp.source.batchwise import (
     sums_in,
 )
 from dllint.interp.source.given_arguments import argument_of, place_of
+from dllint.interp.source.imported import dotted_name, imported_names
+from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, kind_of_class, meters_in
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -126,6 +128,46 @@ class Scores(Phases):
         """What a loop over batches adds up or appends to a list: `total += loss.item()`."""
         yield from sums_in(one.node)
         yield from lists_in(one.node)
+
+    def meters_in(self, outer: Loop) -> Iterator[Meter]:
+        """The meters that the function around a loop makes before it, and that nothing in it resets or gets hold of.
+
+        They are objects of torchmetrics, or of classes of the project that add up what they are told.
+        """
+        module: Any = outer.site.module
+        around = enclosing_definition(outer.site) or module.tree
+        imported = imported_names(module.tree)
+        kinds: dict[str, Kind] = {}
+        for node in nodes_of(around).of(ast.Assign):
+            made, target = node.value.func if isinstance(node.value, ast.Call) else None, node.targets[0]
+            if isinstance(made, ast.Name | ast.Attribute) and isinstance(target, ast.Name) and len(node.targets) == 1:
+                name = imported.get(made.id, made.id) if isinstance(made, ast.Name) else dotted_name(made, imported)
+                is_known = self.facts.canonical(name).startswith("torchmetrics.")
+                kind = TORCHMETRICS if is_known else self._kind_of_meters(name.rpartition(".")[2] or _last(made))
+                kinds.update({target.id: kind} if kind is not None else {})
+        if isinstance(outer.site.node, ast.stmt) and kinds:
+            yield from meters_in(outer.site.node, around, kinds)
+
+    def _kind_of_meters(self, name: str) -> Kind | None:
+        """The meters that a class of the project describes; all classes of the name, if there are several."""
+        if name not in self._kinds_of_meters:
+            project = self._machine.project
+            closure = project.closure(self.program.module)
+            files = [each for each in closure if name in each.words and "reset" in each.words]
+            classes = (
+                definition
+                for module in project.reading_each(files)
+                for definition in nodes_of(module.tree).of(ast.ClassDef)
+                if definition.name == name
+            )
+            kinds = [kind_of_class(each) for each in classes]
+            self._kinds_of_meters[name] = kinds[0] if kinds and all(each == kinds[0] for each in kinds) else None
+        return self._kinds_of_meters[name]
+
+    @cached_property
+    def _kinds_of_meters(self) -> dict[str, Kind | None]:
+        """What the classes of a name describe, each worked out once."""
+        return {}
 
     def means_in(self, around: Site, name: str) -> Iterator[Mean]:
         """Where a sum or list of some name is averaged in a statement: `total / n`, `np.mean(values)`."""

@@ -24,6 +24,7 @@ _ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama
 _DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
 # Encoders, whose tokens see all others, but for what a mask takes out.
 _ENCODERS = ("bert", "electra", "mpnet", "minilm", "luke", "longformer", "layoutlm")
+_WITH_MASK_LATER = ("layoutlm", "rocbert", "roc-bert")  # behind boxes, shapes and sounds
 _OF_SPEECH = ("hubert",)  # whose models are called alike; whether they take a mask depends on their normalization
 _WITH_OWN_PADDING = (*_ENCODERS, "t5", "bart", "nllb", "m2m100", "marian", "opus-mt", "pegasus", "prophetnet")
 _KEEPING = (".to", ".cuda", ".cpu", ".long", ".contiguous")
@@ -138,6 +139,14 @@ class Tokenizing(Phases, Sources):
         is_known = is_known and not any(known in name for known in _OF_SPEECH)
         return is_known and not cls.endswith((*_CAUSAL, "Tokenizer", "TokenizerFast", "Config", "EncoderDecoderModel"))
 
+    def takes_mask_second(self, model: Value | None) -> bool:
+        """Whether a model is certainly an encoder whose second argument is its mask, as it is but for a few kinds."""
+        return self.is_encoder(model) and not any(
+            any(other in f"{each.library_name} {self._source(each)}".lower() for other in _WITH_MASK_LATER)
+            for each in self.objects(model)
+            if isinstance(each, Instance)
+        )
+
     def encoders_alone(self) -> Assumptions | None:
         """What is assumed by whoever takes all models of transformers that the program loads to be encoders.
 
@@ -174,6 +183,13 @@ class Tokenizing(Phases, Sources):
             value = _whole(part_of_sample(value, loader, self._sample_of)) if loader is not None else value
         is_part = isinstance(value, Symbol) and value.name in ("item", "attribute") and value.detail == "input_ids"
         return is_part and isinstance(value, Symbol) and bool(value.inputs) and self._is_result(value.inputs[0], batch)
+
+    def name_in_batch(self, value: Value) -> str:
+        """What a part of a tokenized batch is called, on whichever device: by its key, or as the variable for it."""
+        while isinstance(value, Symbol) and value.name in _KEEPING and value.inputs:
+            value = value.inputs[0]
+        is_part = isinstance(value, Symbol) and value.name in ("item", "attribute") and isinstance(value.detail, str)
+        return str(value.detail) if is_part and isinstance(value, Symbol) else self.name_of(value)
 
     def _sample_of(self, dataset: Instance) -> Value | None:
         if id(dataset) not in self._samples:

@@ -228,13 +228,18 @@ def _is_target(name: str, ctx: Context) -> bool:
 def _calls(dataset: Instance, ctx: Context) -> Iterator[TransformCall]:
     """The calls that transform an image of a sample, or a target alone: `transform(image=x, mask=y)["mask"]`."""
     for call in ctx.data.transformed(dataset):
-        given = call.result.arguments.keywords if call.result.arguments is not None else {}
-        taken = [name for name in _entries_of(call.result) if name in given]
+        taken, given = _taken(call), call.result.arguments.keywords if call.result.arguments is not None else {}
         if len(taken) > 1 and any(ctx.speaks_of("dense-target", name) for name in taken):
             continue  # the image with its target
         call = replace(call, given=given[taken[0]]) if len(taken) == 1 else call
-        if _read_by(call.given, ctx):
+        if _read_by(call.given, ctx) or taken in (["mask"], ["masks"]):  # which may be made of anything: of runs, say
             yield call
+
+
+def _taken(call: TransformCall) -> list[str]:
+    """What a transform of albumentations is given by its name, and returns for it."""
+    given = call.result.arguments.keywords if call.result.arguments is not None else {}
+    return [name for name in _entries_of(call.result) if name in given]
 
 
 def _entries_of(result: Symbol) -> list[str]:
@@ -252,7 +257,14 @@ def _random_step(call: TransformCall, other: TransformCall, ctx: Context) -> Tra
 
 def _read_by(value: Value, ctx: Context) -> list[Value]:
     """The calls that read the images which a value is made from."""
-    return [each for each in ctx.sources(value) if isinstance(each, Symbol) and each.name in _READS]
+    sources = ctx.sources_up_to(value, _is_measure)
+    return [each for each in sources if isinstance(each, Symbol) and each.name in _READS]
+
+
+def _is_measure(value: Value) -> bool:
+    """Whether a value is how large an image is: what is made of that has none of its pixels."""
+    is_attribute = isinstance(value, Symbol) and value.name == "attribute"
+    return is_attribute and isinstance(value, Symbol) and value.detail in ("size", "shape", "width", "height")
 
 
 def _is_dense(call: TransformCall, ctx: Context) -> bool:
@@ -261,7 +273,9 @@ def _is_dense(call: TransformCall, ctx: Context) -> bool:
 
 def _name_of_target(call: TransformCall, ctx: Context) -> str:
     """The name of what is transformed, if it speaks of a target that is an image."""
+    taken = _taken(call)
     names = [ctx.name_of(each) for each in (call.given, *_read_by(call.given, ctx), call.result)]
+    names += taken if len(taken) == 1 else []
     return next((name for name in names if name and ctx.speaks_of("dense-target", name)), "")
 
 

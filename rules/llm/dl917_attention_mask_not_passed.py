@@ -27,7 +27,9 @@ layers generates behind 6 tokens of padding differs in 2 to 12 % of the tokens.
 
 A `forward` that takes an `attention_mask` and calls an encoder without reading it has forgotten it just the same, if
 code of the project pads texts. So has a script that pads a list by hand, `ids += [pad] * (longest - len(ids))`, and
-takes `[1] * len(ids)` for its mask afterwards: the mask is 1 for padding, too.
+takes `[1] * len(ids)` for its mask afterwards: the mask is 1 for padding, too. A call that passes the numbers of the
+segments second, `bert(input_ids, token_type_ids, attention_mask)`, as releases before 2.0 took them, has them for a
+mask.
 
 ## Not reported
 Single texts; decoders, unless they generate and the file makes padding and end one token; encoder-decoder models, whose
@@ -48,6 +50,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     Context,
     Edits,
     Event,
@@ -65,6 +68,7 @@ from dllint.api import (
 
 _MASKS = ("attention_mask", "encoder_attention_mask", "inputs_embeds")
 _TAKEN = ("attention_mask", "attention_masks", "attn_mask")
+_SEGMENTS = ("token_type_ids", "token_type_id", "token_types", "segment_ids", "segment_id", "segments")
 _PADS = r"\bpadding\s*=\s*(True|['\"](max_length|longest))|\bpad_to_max_length\s*=\s*True|\bDataCollatorWithPadding\b"
 
 
@@ -93,6 +97,7 @@ class AttentionMaskNotPassed(Rule):
     def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
         if ctx.is_encoder(event.model) and ctx.is_used(event.result):
             found = list(self._judge(event, event.model, tuple(event.arguments.all()), ctx))
+            found += self._judge_order(event, ctx)
             yield from found or self._judge_forgotten(event, ctx)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -122,6 +127,27 @@ class AttentionMaskNotPassed(Rule):
             help=f"pass `attention_mask={forgotten.arg}`",
             trace=[(Site(event.site.module, forgotten), "the mask is taken here"), (event.site, "and not handed on")],
             fix=("Pass the mask", set_argument(event.site, "attention_mask", forgotten.arg)),
+        )
+
+    def _judge_order(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
+        """What is called segments by whoever passes it, and stands where the model takes its mask."""
+        call = event.site.node
+        written = call.args[1] if isinstance(call, ast.Call) and len(call.args) > 1 else None
+        given = event.arguments.positional[1] if len(event.arguments.positional) > 1 else None
+        name = _key_written(written) if written is not None else ""
+        if given is None or ctx.is_none(given) or name not in _SEGMENTS or not ctx.takes_mask_second(event.model):
+            return
+        if ctx.name_in_batch(given) not in (*_SEGMENTS, ""):  # it is something else to whoever calls the function
+            return
+        yield ctx.finding(
+            self,
+            event,
+            f"`{name}` is passed second, where the model takes its attention mask",
+            on=[event, event.model],
+            assuming=[Assumption("name", f"`{name}` are numbers of segments, as their name says")],
+            effect="padding is attended to like words, and of two segments only the second is",
+            help="pass the mask and the segments by their names",
+            trace=[(event.site, "`attention_mask` is the second parameter")],
         )
 
     def on_opaque_call(self, event: OpaqueCall, ctx: Context) -> Iterator[Finding]:
@@ -157,6 +183,13 @@ def _unread_mask(event: ModelForward) -> ast.arg | None:
     given = [*function.args.args, *function.args.kwonlyargs]
     names = nodes_of(function).names
     return next((each for each in given if each.arg in _TAKEN and each.arg not in names), None)
+
+
+def _key_written(written: ast.expr) -> str:
+    """The last part of what a variable, an attribute or an entry is called."""
+    key = written.slice if isinstance(written, ast.Subscript) else None
+    named = key.value if isinstance(key, ast.Constant) else getattr(written, "attr", getattr(written, "id", ""))
+    return named if isinstance(named, str) else ""
 
 
 def _mask_passed(event: Event, ctx: Context) -> Edits:

@@ -30,13 +30,18 @@ Measured on torch 2.13 (three seeds, 20 epochs): a validation loss of .40, .33 a
             running_loss += loss.item()
         print(epoch, running_loss / len(train_loader))
 
+A meter, or a metric of torchmetrics, does the adding itself: one that is made before the loop over epochs, updated in
+each batch and read in each epoch is of all epochs so far, unless something calls its `reset`.
+
 ## Not reported
 Sums that are set anywhere in the loop over epochs, also under a condition; those divided by a count that goes on as
 well, or by a number of epochs; those begun in each epoch, before a loop over its parts; lists that are cut, or averaged
-in each batch; sums that are not averaged (steps, samples, seconds), and averages after the last epoch.
+in each batch; sums that are not averaged (steps, samples, seconds), and averages after the last epoch. Meters that
+something else gets hold of, that may forget by themselves, or that are read in each batch alone.
 
 ## Fix (unsafe)
-Begins the sum at the top of the loop. Unsafe because it changes what is reported, and what is decided by it.
+Begins the sum at the top of the loop, or resets the meter before the batches. Unsafe because it changes what is
+reported, and what is decided by it.
 
 ## On real code
 280 public repositories: no finding, after 2 in one of them that were false: the list is cut to the last hundred, as the
@@ -48,7 +53,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import BatchLoop, Context, Edits, Finding, Loop, Mean, Program, Rule, Site, Sum, insert_before
+from dllint.api import (
+    Backward,
+    BatchLoop,
+    Context,
+    Edits,
+    Finding,
+    Loop,
+    Mean,
+    Meter,
+    Program,
+    Rule,
+    Site,
+    Sum,
+    insert_before,
+)
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -87,6 +106,7 @@ class AccumulatorNotReset(Rule):
         for one in ctx.batch_loops:
             if one.outer is None or ctx.framework(one.event):
                 continue
+            yield from self._judge_meters(one, one.outer, reported, ctx)
             if ctx.loop_unit(one.outer) != "epochs" and not ctx.counts_batches(one.loop):
                 continue
             for added in ctx.summed_in(one):
@@ -98,6 +118,41 @@ class AccumulatorNotReset(Rule):
                 if not ctx.excused(self, one.site(mean.place), one, mean):
                     reported.add(added.name)
                     yield self._report(one, added, mean, begun, ctx)
+
+    def _judge_meters(self, one: BatchLoop, outer: Loop, reported: set[str], ctx: Context) -> Iterator[Finding]:
+        """The meters that go on from one epoch, or one evaluation in a training, to the next."""
+        is_evaluated = ctx.phase(one.event).is_evaluation and _trains_in(outer, ctx)
+        unit = ctx.loop_unit(outer)
+        if unit == "runs" or not (unit == "epochs" or is_evaluated):
+            return
+        for meter in ctx.meters_in(outer):
+            added = next((each for each in meter.added if ctx.is_within(one.site(each), one.site(one.node))), None)
+            end = one.node.end_lineno or one.node.lineno
+            read = next((each for each in meter.results if each.lineno > end), None)
+            if added is None or read is None or meter.name in reported or not _measures(meter, added, ctx):
+                continue
+            if not ctx.excused(self, one.site(read), one, Mean(meter.name, read, None)):
+                reported.add(meter.name)
+                yield self._report_meter(one, outer, meter, added, read, ctx)
+
+    def _report_meter(
+        self, one: BatchLoop, outer: Loop, meter: Meter, added: ast.Call, read: ast.AST, ctx: Context
+    ) -> Finding:
+        statement = one.site(one.node)
+        return ctx.finding(
+            self,
+            one.site(read),
+            f"`{meter.name}` is read in each round, and made only once, before the first",
+            on=[one.event, outer],
+            effect="it tells of all batches since then: the mean of all epochs, which lags behind",
+            help=f"call `{meter.name}.reset()` before the loop over batches",
+            trace=[
+                (one.site(meter.made), "made here, once"),
+                (one.site(added), "added to in each batch"),
+                (one.site(read), "read as if it were of one round"),
+            ],
+            fix=("Reset it in each round", insert_before(statement, f"{meter.name}.reset()")),
+        )
 
     def _report(self, one: BatchLoop, added: Sum, mean: Mean, begun: Site, ctx: Context) -> Finding:
         assert one.outer is not None
@@ -117,6 +172,18 @@ class AccumulatorNotReset(Rule):
             ],
             fix=("Begin it in each epoch", _begun_within(one.outer, added, begun)),
         )
+
+
+def _trains_in(loop: Loop, ctx: Context) -> bool:
+    """Whether a model is trained in a loop."""
+    return any(loop in ctx.loops_around(event) for event in ctx.all_of(Backward))
+
+
+def _measures(meter: Meter, added: ast.Call, ctx: Context) -> bool:
+    """Whether a meter is of a loss or a metric, as far as its name, its class and what it is given tell."""
+    given = [node.id for each in added.args for node in ast.walk(each) if isinstance(node, ast.Name)]
+    cls = meter.made.value.func if isinstance(meter.made.value, ast.Call) else None
+    return any(ctx.speaks_of("score", name) for name in (meter.name, ast.unparse(cls) if cls else "", *given))
 
 
 def _only_grows(name: str, loop: ast.AST) -> bool:
