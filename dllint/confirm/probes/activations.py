@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Units, histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
-from dllint.confirm.probes.events import BackwardCall, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Stack, Tensor, decided, events, stack_of
 from dllint.confirm.probes.graph import weight_behind
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
@@ -36,7 +33,7 @@ class Activations(Probe):
     def begin(self) -> None:
         self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         stack = stack_of(call)
         if not self.is_next_sampled(stack, _BATCHES) or self.run.packs:
             return

@@ -8,13 +8,11 @@ its episodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
-from dllint.confirm.probes.events import Stack
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Stack, decided
 
 _EPISODES = 40
 _STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learned nothing yet
@@ -22,7 +20,6 @@ _MOST = 20_000
 _ERRORS = 3.0  # standard errors by which the means of the first and the last quarter differ
 
 
-@dataclass(slots=True, eq=False)
 class _Normalizer(Samples):
     """What normalizes observations."""
 

@@ -4,21 +4,18 @@ Remembers which states were asked for at which step, and looks at those that com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import dicts
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
-from dllint.confirm.probes.events import Stack, StateRestored, StateSaved, StateTaken, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, alarm_if, decided, events, stack_of
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
 
 
-@dataclass(slots=True, eq=False)
 class _States(Samples):
     """States that were loaded or saved at one place after they had been asked for; wrong are those that alias."""
 
@@ -30,14 +27,14 @@ class Aliases(PlaceProbe[_States]):
         self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
         self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
 
-    def on_state_taken(self, event: StateTaken) -> None:
+    def on_state_taken(self, event: events.StateTaken) -> None:
         self._latest[event.target] = self.run.all_steps
         if len(self._asked) >= _MOST:
             self._asked = {key: known for key, known in self._asked.items() if known[0]() is not None}
         if len(self._asked) < _MOST:
             self._asked[id(event.state)] = (ref(event.state), ref(event.target), self.run.all_steps)
 
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         owner, state, stack = event.target, event.state, stack_of(event)
         if not isinstance(owner, nn.Module) or owner not in self._latest or not isinstance(state, dict):
             return
@@ -48,7 +45,7 @@ class Aliases(PlaceProbe[_States]):
             if self.run.all_steps and (asked < self.run.all_steps or not is_alias):
                 self._note("loaded", stack, is_alias, asked)
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         for state in dicts(event.content):
             known = self._known(state)
             if known is not None and known[1] < self.run.all_steps:

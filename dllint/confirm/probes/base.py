@@ -1,22 +1,37 @@
-"""What a probe is: it listens to events of the run, and judges rules by what it has seen when observation ends."""
+"""What a probe is: it listens to events of the run, and judges rules by what it has seen when observation ends.
+
+What nearly all probes need is imported from here.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor as Tensor
+from torch import nn as nn
+from torch.optim import Optimizer as Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes import events
+from dllint.confirm.evidence import Judgement as Judgement
+from dllint.confirm.evidence import Stack as Stack
+from dllint.confirm.evidence import Verdict as Verdict
+from dllint.confirm.evidence import Voice as Voice
+from dllint.confirm.probes import events as events
+from dllint.confirm.probes.events import stack_of as stack_of
 
 if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
     from dllint.confirm.inside.run import Run
+else:
+
+    def dataclass_transform(**_):  # which only checkers of types look at
+        return lambda kind: kind
+
 
 Judgements = Iterator[Judgement]
 
@@ -26,9 +41,10 @@ ENOUGH = 3
 _MOST = 50  # values of a list that a judgement keeps
 
 
-@dataclass(slots=True, eq=False)
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+@dataclass(eq=False)
 class Samples:
-    """What was seen of one place, or of one object; probes add what they look for."""
+    """What was seen of one place, or of one object. Probes extend it by what they look for; that makes a data class."""
 
     place: tuple[Any, ...] = ()  # stacks, and whatever else tells what is judged apart
     stacks: tuple[Stack, ...] = ()  # the lines that it is about
@@ -38,6 +54,9 @@ class Samples:
     looks: int = 0  # calls that say something
     wrong: int = 0  # those of them that are what a rule is about
     what: str = ""  # the name of what was called there, for words
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
     def count(self, is_wrong: bool = False) -> None:
         """Note a look, and what it has shown."""

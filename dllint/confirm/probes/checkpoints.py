@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.inside.parts import dicts, has_optimizer, tensors
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import SchedulerStep, Stack, StateRestored, StateSaved, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
 _LASTING = ("/content/drive",)
@@ -29,7 +27,6 @@ class _Scheduler:
     is_saved_by_hand: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class _Saved(Samples):
     """What was saved last at one place; the schedulers that were and were not among it, where Accelerate saved it."""
 
@@ -38,7 +35,6 @@ class _Saved(Samples):
     missing: set[_Scheduler] = field(default_factory=set)
 
 
-@dataclass(slots=True, eq=False)
 class _Read(Samples):
     """A distributed checkpoint with the state of an optimizer that was read, and whether an optimizer has taken it: by
     its ``load_state_dict``, or since it was read into the optimizer's own tensors."""
@@ -52,11 +48,11 @@ class Checkpoints(PlaceProbe[_Saved]):
         self._read: list[_Read] = []
         self._schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         if event.scheduler not in self._schedulers:
             self._schedulers[event.scheduler] = _Scheduler()
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         content = event.content
         states = list(dicts(content))
         weights = [state for state in states if state and all(isinstance(value, Tensor) for value in state.values())]
@@ -92,7 +88,7 @@ class Checkpoints(PlaceProbe[_Saved]):
             seen = _Read(stacks=(stack,), first=self.run.steps, steps=self.run.all_steps, looks=1, is_taken=is_in_place)
             self._read.append(seen)
 
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         if isinstance(event.target, Optimizer):
             for read in self._read:
                 read.is_taken = read.is_taken or read.steps == self.run.all_steps

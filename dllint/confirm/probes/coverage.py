@@ -9,12 +9,10 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
 from dllint.confirm.inside.devices import is_sharded, local
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided, parameters_of
-from dllint.confirm.probes.events import BackwardCall, ModelForward, OptimizerStep
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Tensor, decided, events, nn, parameters_of
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
 _FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
@@ -76,14 +74,14 @@ class Coverage(Probe):
         self._has_gaps = False  # then calls of modules are not all told of
         self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.model not in self._modules:
             self._modules[event.model] = next(self._counter)
 
     def on_gap(self) -> None:
         self._has_gaps = True
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         if not call.leaves:
             return
         new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
@@ -93,7 +91,7 @@ class Coverage(Probe):
         for leaf in new:
             self._used.add(leaf).is_registered = id(leaf) in registered or self._has_gaps
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         if not self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1):
             return
         for parameter in parameters_of(event.optimizer):
@@ -101,7 +99,7 @@ class Coverage(Probe):
             if not parameter.requires_grad and isinstance(parameter, nn.Parameter):  # else a copy, stepped by hand
                 (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         self._steps += 1
         if self.run.gradients.of(event.optimizer).steps <= ENOUGH or self._steps % self.run.settings.every == 0:
             self._look()

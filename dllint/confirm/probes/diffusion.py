@@ -15,11 +15,9 @@ from statistics import fmean, geometric_mean
 from weakref import ref
 
 import torch
-from torch import Tensor
 
 from dllint.confirm.inside.parts import objects, vars_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import LossCall, ModelForward, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _ELEMENTS = 32  # of a sample, from which its numbers say something
@@ -43,7 +41,6 @@ class _Given:
     times: list[ref[Tensor]]
 
 
-@dataclass(slots=True, eq=False)
 class _Losses(Samples):
     """The losses from one place, of which those that are looked at compare with noise; or the calls that sample."""
 
@@ -61,7 +58,7 @@ class Diffusion(PlaceProbe[_Losses]):
         self._given: _Given | None = None
         self._searches = 0
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad != "on":
             if any(seen.looks for seen in self.noted()) and not event.model.training:
                 halves = [f"{float(schedule[len(schedule) // 2]):.3g}" for schedule in self._search()[0]]
@@ -82,7 +79,7 @@ class Diffusion(PlaceProbe[_Losses]):
         conditions = [row for value in rows if len(value) == samples for row in _heads(value)]
         self._given = _Given([ref(value) for value in noisy], conditions, times)
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         given, self._given = self._given, None
         if given is None or not given.times or call.function not in _LOSSES or not call.result.requires_grad:
             return

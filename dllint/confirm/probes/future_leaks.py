@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
 
-from dllint.confirm.evidence import Voice
-from dllint.confirm.probes.base import Judgements, decided
-from dllint.confirm.probes.events import LossCall
+from dllint.confirm.probes.base import Judgements, Tensor, Voice, decided, events, nn
 from dllint.confirm.probes.replay import KeptCall, Replaying, Trace
 
 _LOOKS = 5  # losses that are compared with the tokens of a model
@@ -39,7 +36,7 @@ class FutureLeaks(Replaying):
         self._looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         target = call.target
         if target.is_floating_point():
             return

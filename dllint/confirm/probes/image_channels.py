@@ -4,7 +4,7 @@ their number before and after `Normalize` (DL509). Reads what was noted of them,
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -12,15 +12,13 @@ import torch
 from dllint.confirm.evidence import Line, Voice
 from dllint.confirm.inside.images import normalized
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import Stack
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided
 
 _FEWEST = 16  # samples whose means say the order
 _CLEAR = 0.7  # correlation of the differences of their channels
 _STEEP = 0.3  # how much of the differences of the images are left in the samples
 
 
-@dataclass(slots=True, eq=False)
 class _Images(Samples):
     """The samples that were made of images which OpenCV read at one place; or what a `Normalize` was given at one
     place, of which wrong are images of which it made or refused other channels."""

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
@@ -37,7 +36,6 @@ _KINDS: dict[str, Callable[[float, float], float]] = {
 """The factor of the latents by the kind of target, from how much of the latents and of the target is in the input."""
 
 
-@dataclass(slots=True, eq=False)
 class _Seen(Samples):
     """Latents that were drawn at one place, what the configuration of their autoencoder says, and how much of them and
     of the target was in the inputs of a model."""
@@ -71,13 +69,13 @@ class Latents(PlaceProbe[_Seen]):
             seen.factor, seen.shift = factor, shift or 0.0
         self._drawn.append(_Drawn(latents.shape, _some(latents), seen))
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if self._drawn and event.grad == "on":
             shapes = {drawn.shape for drawn in self._drawn}
             given = (value for value in event.arguments.all() if isinstance(value, Tensor))
             self._given = [ref(value) for value in given if value.shape in shapes]
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         given, self._given = self._given, []
         if not given or call.function not in _LOSSES or call.target.requires_grad:
             return

@@ -3,14 +3,13 @@ were loaded go away in training (DL607)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided, parameters_of
-from dllint.confirm.probes.events import Load, OptimizerStep
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided, events, parameters_of
 from dllint.confirm.probes.movement import sample
 
 _HALF = 0.5  # of the parameters of a model
@@ -20,7 +19,6 @@ _MATRICES = 16
 _MODELS = 16
 
 
-@dataclass(slots=True, eq=False)
 class _Loaded(Samples):
     """What the calls at one place loaded without being strict: the least of them."""
 
@@ -31,7 +29,6 @@ class _Loaded(Samples):
     was_tried: bool = False  # something else was loaded into the same model afterwards
 
 
-@dataclass(slots=True, eq=False)
 class _Pretrained(Samples):
     """Some matrices that were loaded into a model that has new layers beside them."""
 
@@ -56,7 +53,7 @@ class Loading(PlaceProbe[_Loaded]):
         self._pretrained: list[_Pretrained] = []
         self._tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()
 
-    def on_load(self, load: Load) -> None:
+    def on_load(self, load: events.Load) -> None:
         known = load.parameters | load.buffers
         loaded = len(load.given & load.parameters) / max(len(load.parameters), 1)
         if not load.strict and load.parameters:
@@ -74,12 +71,12 @@ class Loading(PlaceProbe[_Loaded]):
         if _HALF <= loaded < 1 and not load.error and len(self._pretrained) < _MODELS:
             self._remember(load)
 
-    def _remember(self, load: Load) -> None:
+    def _remember(self, load: events.Load) -> None:
         matrices = [p for name, p in load.module.named_parameters() if name in load.given and p.dim() > 1 and p.numel()]
         kept: list[tuple[ReferenceType[Tensor], Tensor]] = [(ref(p), sample(p).float()) for p in matrices[:_MATRICES]]
         self._pretrained.append(_Pretrained(stacks=(load.stack,), weights=kept))
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for known in self._pretrained:
             if known.since is None or self.run.all_steps - known.since >= known.looks + self.run.settings.every:
                 alive = {id(weight()) for weight, _ in known.weights if weight() is not None}

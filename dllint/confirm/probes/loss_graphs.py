@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
-
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, LossCall, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
 from dllint.confirm.probes.graph import leaves, leaves_behind, nearest, operation, through_views
 
 _LOSSES = ("huber_loss", "mse_loss", "smooth_l1_loss")
@@ -34,7 +31,7 @@ class LossGraphs(PlaceProbe[Samples]):
     def on_gap(self) -> None:
         self._is_told = True  # for all that is known
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         self._is_told = True
         if call.function not in _LOSSES or not call.input.requires_grad:
             return
@@ -49,7 +46,7 @@ class LossGraphs(PlaceProbe[Samples]):
             if answer is not None:
                 seen.count(answer)
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False
         is_detached = not any(root.requires_grad for root in call.roots)
@@ -81,7 +78,7 @@ class LossGraphs(PlaceProbe[Samples]):
             not isinstance(leaf, nn.Parameter) and id(leaf) not in held and leaf.numel() <= _SMALL for leaf in leaves
         )
 
-    def _count(self, rule: str, call: BackwardCall, is_wrong: bool) -> None:
+    def _count(self, rule: str, call: events.BackwardCall, is_wrong: bool) -> None:
         seen = self.at(rule, stack_of(call))
         seen.what = "backward passes"
         seen.count(is_wrong)

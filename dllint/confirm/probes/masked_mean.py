@@ -8,14 +8,12 @@ divided by their share since.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if
-from dllint.confirm.probes.events import BackwardCall, LossCall, Stack, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, Tensor, alarm_if, events, stack_of
 from dllint.confirm.probes.graph import operation, through_views
 
 _FEW = 0.95  # share of what counts, above which nothing can be told
@@ -26,7 +24,6 @@ _LOSSES = ("NllLoss", "NllLoss2D", "BinaryCrossEntropy", "BinaryCrossEntropyWith
 _PASSING = ("Mul", "Div", "ToCopy", "Add")
 
 
-@dataclass(slots=True, eq=False)
 class _Means(Samples):
     """The means that were sent backward from one place; wrong are those over what does not count as well."""
 
@@ -39,7 +36,7 @@ class MaskedMean(PlaceProbe[_Means]):
         self._latest: Stack = ()  # of the last loss that was not reduced
         self._rows = torch.Size()  # of its targets, before they were made flat
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         self._latest = ()
         if call.options.get("reduction") == "none":
             base = call.target._base if call.target.dim() == 1 else None
@@ -49,7 +46,7 @@ class MaskedMean(PlaceProbe[_Means]):
     def on_gap(self) -> None:
         self._latest = ()
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         seen = self.sample(stack_of(call), self._latest)
         if seen is None or self.run.packs or len(call.roots) != 1 or call.roots[0].numel() != 1:
             return

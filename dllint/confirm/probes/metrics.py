@@ -12,15 +12,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if
-from dllint.confirm.probes.events import LossCall, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, alarm_if, events, stack_of
 
 
 class Metrics(PlaceProbe[Samples]):
     def begin(self) -> None:
         self._ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         ignored = call.options.get("ignore_index")
         if not isinstance(ignored, int) or call.target.is_floating_point():
             return

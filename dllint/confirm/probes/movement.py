@@ -18,8 +18,8 @@ from torch import Tensor
 from dllint.confirm.inside.devices import local
 from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Layer, histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, decided, parameters_of
-from dllint.confirm.probes.events import OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, decided, events, parameters_of
+from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _FIRST = 12  # steps that are all looked at
@@ -92,7 +92,7 @@ class Movement(Probe):
         self._before: list[tuple[Tensor, float, Tensor]] = []  # parameter, learning rate, elements of it
         self._is_sampled = False
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         self._before = []
         self._is_sampled = self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1)
         if self._is_sampled:
@@ -103,7 +103,7 @@ class Movement(Probe):
             chosen = [(p, rate) for p, rate in trainable if p.dim() > 1 or p.dtype in _HALF]
             self._before = [(p, rate, sample(p)) for p, rate in chosen[:_MOST_LAYERS] if p.layout == torch.strided]
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         before, self._before = self._before, []
         if not self._is_sampled or bool(getattr(event.optimizer, "found_inf", False)):
             return

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from torch import Tensor, nn
-
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.events import ModelForward
+from dllint.confirm.probes.base import Probe, Tensor, events, nn
 
 
 class Names(Probe):
@@ -19,7 +16,7 @@ class Names(Probe):
         self._known: dict[int, str] = {}
         self.run.names = self
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.model not in self._modules:
             self._modules.add(event.model)
             self._known = {}

@@ -6,11 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Stack, Tensor, alarm_if, decided, events, stack_of
 
 _LOOKS = 6  # calls of a model that are all looked at
 _MATERIAL = 0.1  # standard deviations
@@ -40,7 +38,7 @@ class Normalization(Probe):
         self._layers: WeakKeyDictionary[_BatchNorm, _Frozen | None] = WeakKeyDictionary()  # None: trained at times
         self._frozen: dict[Stack, list[_Frozen]] = {}
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad != "on":
             return
         for layer in event.model.modules() if self.is_next_sampled(stack_of(event), _LOOKS) else ():

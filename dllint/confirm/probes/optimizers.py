@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of
-from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, SchedulerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, events, parameters_of
+from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _COUPLED = ("Adam", "NAdam", "RAdam")  # whose decay goes through the moments, as the gradient does
@@ -30,7 +30,6 @@ _OFF = 1e-2  # of the learning rate
 _WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the first of a warm-up
 
 
-@dataclass(slots=True, eq=False)
 class _Steps(Samples):
     """The steps of an optimizer; those that are looked at are made with a scaler, and wrong are those of them with
     gradients that are still scaled."""
@@ -63,7 +62,7 @@ class Optimizers(Probe):
         tracked = self.run.gradients.of(optimizer)
         return tracked, self._steps.setdefault(tracked, _Steps())
 
-    def on_optimizer_created(self, event: OptimizerCreated) -> None:
+    def on_optimizer_created(self, event: events.OptimizerCreated) -> None:
         optimizer, stack = event.optimizer, stack_of(event)
         first = next(iter(parameters_of(optimizer)), None)
         if first is None or not stack:
@@ -79,7 +78,7 @@ class Optimizers(Probe):
         same.used += bool(same.latest.steps)
         same.latest = tracked
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked, steps = self._of(event.optimizer)
         if tracked.was_scaled:
             is_told = getattr(event.optimizer, "grad_scale", None) is not None  # as fused ones are
@@ -108,12 +107,12 @@ class Optimizers(Probe):
         twin.step()
         return list(zip(chosen, (copy.detach() for copy in copies), strict=True))
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         optimizer = getattr(event.scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer):
             self._of(optimizer)[1].scheduled += 1
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked, steps = self._of(event.optimizer)
         wanted, self._wanted = self._wanted, []
         rate = float(event.optimizer.param_groups[0].get("lr", 0.0))

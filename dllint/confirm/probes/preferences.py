@@ -14,12 +14,10 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 import torch
-from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, ModelForward, StateRestored, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
 from dllint.confirm.probes.graph import nearest, operation
 from dllint.confirm.probes.movement import sample
 
@@ -48,7 +46,6 @@ class _Reference:
                 self.moved = True
 
 
-@dataclass(slots=True, eq=False)
 class _Pairs(Samples):
     """The backward passes from one place that pairs of answers were behind."""
 
@@ -70,17 +67,17 @@ class Preferences(PlaceProbe[_Pairs]):
         self._calls: list[tuple[ReferenceType[nn.Module], bool]] = []
         self._is_resumed = False
 
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         self._is_resumed = self._is_resumed or isinstance(event.target, Optimizer)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if len(self._calls) < _CALLS:
             self._calls.append((ref(event.model), event.grad == "on"))
 
     def on_gap(self) -> None:
         self._calls = []
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         calls, self._calls = self._calls, []
         if self.run.packs or all(with_gradients for _, with_gradients in calls) or len(call.roots) != 1:
             return

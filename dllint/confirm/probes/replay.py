@@ -14,13 +14,11 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.inside.stacks import stack
-from dllint.confirm.probes.base import ENOUGH, Probe, Samples
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Probe, Samples, Stack, Tensor, events, nn, stack_of
 from dllint.confirm.probes.random_states import random_states_kept
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 
@@ -52,11 +50,11 @@ class Replaying(Probe):
         self.calls: WeakKeyDictionary[nn.Module, KeptCall] = WeakKeyDictionary()
         super().__init__(run)
 
-    def is_kept(self, event: ModelForward) -> bool:
+    def is_kept(self, event: events.ModelForward) -> bool:
         """Whether to keep a call: one that trains."""
         return event.grad == "on"
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         known = self.calls.get(event.model)
         if not self.is_kept(event) or (known is None and len(self.calls) >= self.most_models):
             return

@@ -12,9 +12,7 @@ from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.evidence import counted_back
 from dllint.confirm.inside.parts import has_optimizer
-from dllint.confirm.probes import events
-from dllint.confirm.probes.base import Judgements, Probe, decided
-from dllint.confirm.probes.events import Stack, stack_of
+from dllint.confirm.probes.base import Judgements, Probe, Stack, decided, events, stack_of
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from statistics import mean
 from typing import Any
@@ -14,8 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, ScalerUpdate, SchedulerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Stack, decided, events, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
@@ -29,7 +28,6 @@ _MOST = 75  # percent of the changes that go the same way
 _BOUNDS = (1.0, 100.0)  # of what is to grow, as a share or in percent
 
 
-@dataclass(slots=True, eq=False)
 class _Scheduler(Samples):
     """The steps of one scheduler; wrong are calls of its ``get_lr`` that returned other rates than those in use."""
 
@@ -59,17 +57,17 @@ class Schedulers(ObjectProbe[_Scheduler]):
     def _optimizer_steps(self, tracked: Tracked | None) -> int:
         return tracked.steps if tracked is not None and tracked.reached else self.run.steps
 
-    def on_scaler_update(self, event: ScalerUpdate) -> None:
+    def on_scaler_update(self, event: events.ScalerUpdate) -> None:
         self._skipping = self._skipping or self.run.steps == 0
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         if call.batches is not None:
             self._lengths[_length(call.batches.loader)] += 1
         for seen in self.known.values() if self.seen else ():  # of schedulers that still exist
             if seen is not None and seen.losses and len(seen.losses[-1]) < _LOSSES and call.value is not None:
                 seen.losses[-1].append(call.value)
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         if isinstance(event.scheduler, ReduceLROnPlateau) or bool(event.arguments.all()):
             return
         seen = self.of(event.scheduler)

@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
-from dllint.confirm.probes.base import ENOUGH, Judgements, alarm_if, decided
-from dllint.confirm.probes.events import ModelForward
+from dllint.confirm.probes.base import ENOUGH, Judgements, Tensor, alarm_if, decided, events, nn
 from dllint.confirm.probes.random_states import random_states_kept
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, called
 
@@ -32,7 +30,7 @@ _DRAWING = ("bernoulli", "dropout", "multinomial", "normal", "rand", "uniform")
 class Sensitivity(Replaying):
     most_models = 4
 
-    def is_kept(self, event: ModelForward) -> bool:
+    def is_kept(self, event: events.ModelForward) -> bool:
         """Whether to keep a call: one that trains, or one of a model that is only evaluated."""
         if event.grad == "on" or self.run.backwards or event.model.training:
             return event.grad == "on"

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
-from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, events, stack_of
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -36,7 +35,6 @@ class _Part:
     fed: int = 0
 
 
-@dataclass(slots=True, eq=False)
 class _Model(Samples):
     """A model of several modalities, and its parts by name."""
 
@@ -46,15 +44,15 @@ class _Model(Samples):
 class Towers(ObjectProbe[_Model]):
     turn = 1  # it judges by the updates that others have measured
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             self.of(event.model, stack_of(event))
 
-    def describe(self, thing: Any, *place: Stack) -> _Model | None:
+    def describe(self, thing: Any, *place: Any) -> _Model | None:
         names = _parts(thing)
         return _Model(stacks=place, parts={name: _Part() for name in names}) if names else None
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for module, model in self.due():
             model.count()
             for name, part in model.parts.items():

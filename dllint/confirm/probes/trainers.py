@@ -13,11 +13,9 @@ import re
 from types import FrameType
 from typing import Any
 
-from dllint.confirm.evidence import Voice
 from dllint.confirm.inside.stacks import frames
 from dllint.confirm.inside.stacks import stack as stack_of
-from dllint.confirm.probes.base import Probe, decided
-from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, Stack
+from dllint.confirm.probes.base import Probe, Stack, Voice, decided, events
 
 _CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
 _FIRST = 3  # steps of each optimizer in which a trainer is looked for
@@ -43,10 +41,10 @@ class Trainers(Probe):
     def begin(self) -> None:
         self._looks = 0
 
-    def on_optimizer_created(self, event: OptimizerCreated) -> None:
+    def on_optimizer_created(self, event: events.OptimizerCreated) -> None:
         self._looks = 0
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         if self._looks >= _FIRST:
             return
         self._looks += 1

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from dllint.confirm.evidence import Verdict, Voice
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.base import Judgements, Probe, Verdict, Voice, decided
 
 _GLOBAL = ("random", "numpy", "torch")
 Draws = dict[tuple[int, int], list[str]]  # the states around the first fetch, by worker (-1 for none) and epoch

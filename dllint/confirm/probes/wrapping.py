@@ -14,8 +14,7 @@ from weakref import WeakKeyDictionary, ref
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _MOST = 256  # parameters
 
@@ -29,7 +28,6 @@ class _Wrapped:
     stack: Stack
 
 
-@dataclass(slots=True, eq=False)
 class _Calls(Samples):
     """The calls of a wrapped model; wrong are parameters that were moved."""
 
@@ -46,7 +44,7 @@ class Wrapping(PlaceProbe[_Calls]):
         trainable = [parameter for parameter in module.parameters() if parameter.requires_grad][:_MOST]
         self._wrapped[module] = _Wrapped([(ref(p), _accumulator(p)) for p in trainable], stack)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         wrapped = self._wrapped.get(event.model)
         if wrapped is None or event.grad != "on":
             return
