@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _BINS = 30
+_LONGEST = 4000  # trace
 
 
 @dataclass(slots=True)
@@ -86,3 +87,23 @@ def histogram(values: Sequence[float]) -> Histogram | None:
     for value in finite:
         counts[min(int((value - low) * scale), _BINS - 1)] += 1
     return Histogram(low, high, counts)
+
+
+class Trace:
+    """Numbers at equal distances, of which every second is given up whenever they are too many."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self._distance = 1
+        self._until_next = 0
+
+    def add(self, value: float) -> None:
+        """Add the number that comes next."""
+        if self._until_next:
+            self._until_next -= 1
+            return
+        self.values.append(value)
+        self._until_next = self._distance - 1
+        if len(self.values) == _LONGEST:  # an even number, so that it is this one that goes first
+            del self.values[1::2]
+            self._distance *= 2

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from dllint.confirm.comparing import compare_ranks
 from dllint.confirm.evidence import Judgement, Record
 from dllint.confirm.questions import Answer, Sights
-from dllint.confirm.ranks import compare_ranks
 from dllint.confirm.rules import EXPERIMENTS, judged
 from dllint.findings import Finding, Hop, Location, sort_key
 

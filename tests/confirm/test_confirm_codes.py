@@ -106,8 +106,8 @@ def test_the_probe_of_the_documentation_judges(smoothing: float, verdict: str) -
     pytest.importorskip("torch")
     import torch
 
-    from dllint.confirm.inside.places import place
     from dllint.confirm.inside.run import Run
+    from dllint.confirm.inside.stacks import place
     from dllint.confirm.probes.events import LossCall
 
     page = (ROOT / "docs" / "writing-rules.md").read_text("utf-8")

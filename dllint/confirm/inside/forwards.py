@@ -15,9 +15,8 @@ from torch import nn
 from torch.jit import _builtins
 
 from dllint.confirm.inside.patching import observe
-from dllint.confirm.inside.places import here, stack_of
 from dllint.confirm.inside.run import Run
-from dllint.confirm.inside.stacks import calling_module, stack
+from dllint.confirm.inside.stacks import calling_module, here, stack, stack_of
 from dllint.events import ModeChange, ModelForward
 from dllint.values import Arguments
 

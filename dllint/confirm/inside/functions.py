@@ -1,8 +1,11 @@
-"""Observes functions beside training and losses: distributions, embeddings, loading, deviations and derivatives."""
+"""Observes functions: losses, which the modules of ``torch.nn`` call as well, distributions, embeddings, loading,
+deviations and derivatives."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,16 +15,66 @@ from torch import Tensor, nn
 from dllint.confirm.inside.devices import fails_later, is_device_lost
 from dllint.confirm.inside.patching import observe, replace
 from dllint.confirm.inside.run import Run
-from dllint.confirm.inside.stacks import calling_module, stack
-from dllint.confirm.probes.events import Load
+from dllint.confirm.inside.stacks import calling_module, here, stack, stack_of
+from dllint.confirm.probes.events import Load, LossCall
+
+_LOSSES = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+)
+_OF_CLASSES = ("cross_entropy", "nll_loss")  # whose targets are looked up
 
 
 def observe_all(run: Run) -> None:
     """Observe them."""
+    for name in _LOSSES:
+        if hasattr(functional, name):
+            _observe_loss(run, name, inspect.signature(getattr(functional, name)).parameters)
     _observe_distributions(run)
     _observe_embeddings(run)
     _observe_loading(run)
     _observe_numbers(run)
+
+
+def _observe_loss(run: Run, name: str, parameters: Mapping[str, inspect.Parameter]) -> None:
+    defaults = {key: parameter.default for key, parameter in parameters.items()}
+
+    def bound(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        return {**defaults, **dict(zip(defaults, arguments, strict=False)), **named}
+
+    def computed(result: Any, *arguments: Any, **named: Any) -> None:
+        values = bound(arguments, named)
+        scores, target = values.pop("input"), values.pop("target")
+        if all(isinstance(value, Tensor) for value in (scores, target, result)):
+            call = here(LossCall, f"torch.nn.functional.{name}", scores, target, values, None, result)
+            run.see(f"loss {name}", stack_of(call))
+            run.emit(call)
+
+    def refused(error: Exception | None, *arguments: Any, **named: Any) -> None:
+        values = bound(arguments, named)
+        scores, target = values["input"], values["target"]
+        if isinstance(scores, Tensor) and isinstance(target, Tensor) and not is_device_lost(error):
+            run.tell("loss_refused", name, scores, target, stack())
+
+    def given(*arguments: Any, **named: Any) -> None:
+        values = bound(arguments, named)
+        scores, target = values["input"], values["target"]
+        if isinstance(target, Tensor) and fails_later(target) and target.numel() and not target.is_floating_point():
+            classes = scores.shape[min(1, scores.dim() - 1)]
+            if bool(((target >= classes) & (target != values["ignore_index"])).any()):
+                refused(None, *arguments, **named)
+
+    before = given if name in _OF_CLASSES else None
+    observe(run, functional, name, before=before, after=computed, failed=refused, told="sampled")
 
 
 def _observe_distributions(run: Run) -> None:

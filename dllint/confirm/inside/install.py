@@ -14,7 +14,7 @@ from dllint.confirm.probes import PROBES, experiment
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
-_ROOMS = ("training", "forwards", "losses", "functions", "loaders", "saving", "collectives", "libraries", "vision")
+_ROOMS = ("training", "forwards", "functions", "loaders", "saving", "libraries", "images")
 
 
 def install(settings: Settings) -> Run:

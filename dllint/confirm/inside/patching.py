@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
+
+if TYPE_CHECKING:
+    from dllint.confirm.inside.run import Run
 
 Observer = Callable[..., Any]
 

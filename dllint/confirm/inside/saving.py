@@ -11,8 +11,8 @@ from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from dllint.confirm.inside.files import for_reading, for_writing
 from dllint.confirm.inside.patching import ended, observe, replace
-from dllint.confirm.inside.places import here
 from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import here
 from dllint.confirm.inside.training import gradient_scaler
 from dllint.events import StateRead, StateRestored, StateSaved, StateTaken
 from dllint.values import Arguments

@@ -13,6 +13,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,11 +69,8 @@ def _observe(fetcher: Any, folder: str) -> None:
         self._dllint_noted = True
         self.collate_fn = Collating(self.collate_fn)
         before, sizes = _states(self), cache_sizes(self.dataset)
-        images.begin_fetch(is_worker=get_worker_info() is not None)
-        try:
+        with images.fetching(is_worker=get_worker_info() is not None):
             result = _guarded(original, self, index, folder)
-        finally:
-            images.end_fetch()
         after = _states(self)
         _write(folder, "fetch", lambda: _noted(self, before, after, sizes, result))
         return result
@@ -146,6 +144,24 @@ def random_states(*, with_devices: bool = False) -> dict[str, str]:
     if numpy := sys.modules.get("numpy"):
         states["numpy"] = [str(part) for part in numpy.random.get_state()]
     return {name: _digest(repr(state)) for name, state in states.items()}
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Put the states of all global generators back at the end."""
+    python, cpu = random.getstate(), torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        torch.set_rng_state(cpu)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
+        if numpy is not None:
+            numpy.random.set_state(state)
 
 
 def _states(fetcher: Any) -> dict[str, str]:

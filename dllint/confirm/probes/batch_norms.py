@@ -12,7 +12,7 @@ from typing import Any
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from dllint.confirm.inside.feed import Source
+from dllint.confirm.inside.loaders import Source
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Voice, decided, events, nn, stack_of
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 

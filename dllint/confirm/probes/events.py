@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from dllint import events
 from dllint.confirm.evidence import Stack as Stack
-from dllint.confirm.inside.feed import Batches as Batches
-from dllint.confirm.inside.places import stack_of as stack_of
+from dllint.confirm.inside.loaders import Batches as Batches
+from dllint.confirm.inside.stacks import stack_of as stack_of
 from dllint.confirm.probes.graph import nodes
 
 GradientClip = events.GradientClip[Any]

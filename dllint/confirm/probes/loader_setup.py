@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.inside.feed import Source, samplers_of
+from dllint.confirm.inside.loaders import Source, samplers_of
 from dllint.confirm.inside.parts import parts, tensors
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Tensor, Voice, decided, events
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler
 
-from dllint.confirm.inside.feed import Source, samplers_of
+from dllint.confirm.inside.loaders import Source, samplers_of
 from dllint.confirm.inside.parts import some, tensors
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Judgements, Probe, Tensor, alarm_if, decided, events

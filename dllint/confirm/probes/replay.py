@@ -18,8 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.inside.stacks import stack
+from dllint.confirm.inside.workers import random_states_kept
 from dllint.confirm.probes.base import ENOUGH, Probe, Samples, Stack, Tensor, events, nn, stack_of
-from dllint.confirm.probes.random_states import random_states_kept
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept

@@ -14,12 +14,11 @@ from weakref import ref
 
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.inside.feed import Source
+from dllint.confirm.inside.loaders import Source
 from dllint.confirm.inside.samples import is_of_sample
-from dllint.confirm.inside.workers import content_of, read_notes
+from dllint.confirm.inside.workers import content_of, random_states_kept, read_notes
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided, events
 from dllint.confirm.probes.base import Samples as Seen
-from dllint.confirm.probes.random_states import random_states_kept
 
 _MOST = 20  # datasets
 _KEPT = 2  # datasets: one to train on and one to evaluate on

@@ -16,8 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
+from dllint.confirm.inside.workers import random_states_kept
 from dllint.confirm.probes.base import ENOUGH, Judgements, Tensor, alarm_if, decided, events, nn
-from dllint.confirm.probes.random_states import random_states_kept
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, called
 
 _MOST_FEATURES = 64

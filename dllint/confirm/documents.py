@@ -1,23 +1,68 @@
-"""The verdicts of a run as SARIF 2.1.0, for what shows the findings of the linter as well."""
+"""The verdicts of a run as documents for other programs: as JSON with all of the evidence, and as SARIF 2.1.0 for what
+shows the findings of the linter as well."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dllint.confirm.evidence import Judgement
+from dllint.confirm.evidence import SCHEMA, Judgement, Record
 from dllint.confirm.launch import Outcome
-from dllint.confirm.record import plain
-from dllint.confirm.verdicts import Verdicts, promoted
+from dllint.confirm.verdicts import Settled, Verdicts, promoted
 from dllint.findings import Finding, Location, Report
 from dllint.report import render
 from dllint.rule import Rule
 
 Entry = tuple[Finding, str, Judgement | None, str]
+
+
+def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
+    """The verdicts, and the record of each process, as a JSON document."""
+    document = {
+        "schema": SCHEMA,
+        "command": outcome.command,
+        "exit_code": outcome.exit_code,
+        "verdicts": [_settled(item) for item in verdicts.settled],
+        "questions": [_settled(item) for item in verdicts.questions],
+        "alarms": list(map(asdict, verdicts.alarms)),
+        "notes": list(map(asdict, verdicts.notes)),
+        "experiments": list(map(asdict, verdicts.experiments)),
+        "runs": [_run(record) for record in outcome.records],
+    }
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """The value with null for numbers that JSON has no words for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _settled(item: Settled) -> dict[str, Any]:
+    finding = item.finding
+    about: dict[str, Any] = {"rule": finding.code, "name": finding.name, "verdict": item.answer}
+    place = {"path": finding.location.path, "line": finding.location.line, "cell": finding.location.cell}
+    evidence = asdict(item.judgement) if item.judgement is not None else None
+    assumptions = [{"kind": each.kind, "text": each.text} for each in finding.assumptions]
+    answers = [{"about": each.assumption.text, "answer": each.answer, "why": each.why} for each in item.answers]
+    about |= {"confidence": finding.confidence, "assumptions": assumptions, "premise": item.premise}
+    about["answers"] = answers
+    return {**about, **place, "reason": item.reason if item.answer not in ("CONFIRMED", "REFUTED") else "",
+            "evidence": evidence}  # fmt: skip
+
+
+def _run(record: Record) -> dict[str, Any]:
+    known = asdict(record)
+    del known["told"], known["seen"]  # which are no evidence
+    return known
 
 
 def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], root: Path) -> str:
