@@ -122,8 +122,8 @@ def confirm(
     questions: Sequence[Finding] = (),
 ) -> tuple[Outcome, Verdicts]:
     """Run a command under probes, and join what it shows with findings and questions. Raises RunError."""
-    from dllint.confirm.ending import told
     from dllint.confirm.launch import run
+    from dllint.confirm.terminal import told
     from dllint.confirm.verdicts import settle
 
     outcome = run(target.words, settings, in_place=in_place, show_output=show_output)
@@ -329,7 +329,7 @@ def _as_sarif(verdicts: Verdicts, outcome: Outcome) -> str:
 
 
 def _exit_code(verdicts: Verdicts, outcome: Outcome) -> int:
-    from dllint.confirm.ending import has_failed
+    from dllint.confirm.terminal import has_failed
 
     if verdicts.confirmed:
         return 1

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dllint.confirm.evidence import SCHEMA, Judgement, Record
+from dllint.confirm.evidence import SCHEMA, Judgement
 from dllint.confirm.launch import Outcome
 from dllint.confirm.verdicts import Settled, Verdicts, promoted
 from dllint.findings import Finding, Location, Report
@@ -23,6 +23,9 @@ Entry = tuple[Finding, str, Judgement | None, str]
 
 def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
     """The verdicts, and the record of each process, as a JSON document."""
+    runs = [asdict(record) for record in outcome.records]
+    for run in runs:
+        del run["told"], run["seen"]  # which are no evidence
     document = {
         "schema": SCHEMA,
         "command": outcome.command,
@@ -32,7 +35,7 @@ def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
         "alarms": list(map(asdict, verdicts.alarms)),
         "notes": list(map(asdict, verdicts.notes)),
         "experiments": list(map(asdict, verdicts.experiments)),
-        "runs": [_run(record) for record in outcome.records],
+        "runs": runs,
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -59,12 +62,6 @@ def _settled(item: Settled) -> dict[str, Any]:
             "evidence": evidence}  # fmt: skip
 
 
-def _run(record: Record) -> dict[str, Any]:
-    known = asdict(record)
-    del known["told"], known["seen"]  # which are no evidence
-    return known
-
-
 def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], root: Path) -> str:
     """The findings with their verdicts, and what the run shows beyond them.
 
@@ -78,7 +75,8 @@ def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], 
         root: the folder that paths are relative to.
     """
     names = {rule.code: rule.name for rule in rules}
-    place = Location(_script(outcome.command), 1, 1, 1, 1)
+    scripts = (word for word in outcome.command if word.endswith(".py") and Path(word).is_file())
+    place = Location(next(scripts, "."), 1, 1, 1, 1)
     entries: list[Entry] = [
         (promoted(item) if item.answer == "CONFIRMED" else item.finding, item.answer, item.judgement, item.premise)
         for item in verdicts.settled
@@ -90,19 +88,16 @@ def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], 
     report = Report(findings=[entry[0] for entry in entries], files=len({e[0].location.path for e in entries}))
     log = json.loads(render(report, "sarif", root=root, rules=rules))
     for result, (_, answer, judgement, premise) in zip(log["runs"][0]["results"], entries, strict=True):
-        result["properties"] |= {"verdict": answer, **_evidence(judgement)}
+        result["properties"]["verdict"] = answer
+        if judgement is not None:
+            numbers = plain(judgement.statistics)
+            said = {"evidence": judgement.message, "threshold": judgement.threshold, "statistics": numbers}
+            result["properties"] |= said
         if premise:
             result["properties"]["premise"] = premise
         if answer == "REFUTED":
             result |= {"kind": "pass", "level": "none"}
     return json.dumps(log, indent=2) + "\n"
-
-
-def _evidence(judgement: Judgement | None) -> dict[str, Any]:
-    if judgement is None:
-        return {}
-    numbers: dict[str, Any] = plain(judgement.statistics)
-    return {"evidence": judgement.message, "threshold": judgement.threshold, "statistics": numbers}
 
 
 def _finding(judgement: Judgement, names: dict[str, str], place: Location) -> Finding:
@@ -120,9 +115,3 @@ def _finding(judgement: Judgement, names: dict[str, str], place: Location) -> Fi
         "correctness",
         confirmable=True,
     )
-
-
-def _script(command: Sequence[str]) -> str:
-    """The script that was run, as far as the command tells."""
-    scripts = [word for word in command if word.endswith(".py") and Path(word).is_file()]
-    return scripts[0] if scripts else "."

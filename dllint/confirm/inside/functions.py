@@ -1,5 +1,5 @@
-"""Observes functions: losses, which the modules of ``torch.nn`` call as well, distributions, embeddings, loading,
-deviations and derivatives."""
+"""Observes functions: losses, which the modules of ``torch.nn`` call as well, distributions, embeddings, deviations and
+derivatives; what is loaded, saved, read and restored, which is sent where the files of the script are kept."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
+from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from dllint.confirm.inside.devices import fails_later, is_device_lost
-from dllint.confirm.inside.patching import observe, replace
+from dllint.confirm.inside.files import for_reading, for_writing
+from dllint.confirm.inside.patching import ended, observe, replace
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, here, stack, stack_of
+from dllint.confirm.inside.training import gradient_scaler
 from dllint.confirm.probes.events import Load, LossCall
+from dllint.events import StateRead, StateRestored, StateSaved, StateTaken
+from dllint.values import Arguments
 
 _LOSSES = (
     "binary_cross_entropy",
@@ -43,6 +48,8 @@ def observe_all(run: Run) -> None:
     _observe_embeddings(run)
     _observe_loading(run)
     _observe_numbers(run)
+    _observe_files(run)
+    _observe_states(run)
 
 
 def _observe_loss(run: Run, name: str, parameters: Mapping[str, inspect.Parameter]) -> None:
@@ -137,3 +144,29 @@ def _keep_warnings_of_deviations() -> None:
         return result
 
     replace(torch.Tensor, "std", std)
+
+
+def _observe_files(run: Run) -> None:
+    """Observe ``torch.save`` and ``torch.load``, whose files are written and read without Python."""
+    if run.settings.scratch:
+        replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
+        replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))
+    observe(run, torch, "save", before=lambda obj, f, *_, **__: run.emit(here(StateSaved, obj, f, "torch.save")))
+    observe(run, torch, "load", after=lambda content, f, *_, **__: run.emit(here(StateRead, f, content)))
+
+
+def _observe_states(run: Run) -> None:
+    def restoring(owner: Any, state_dict: Any, *arguments: Any, **named: Any) -> None:
+        given = Arguments[Any]((state_dict, *arguments), named)
+        run.emit(here(StateRestored, owner, state_dict, given))
+
+    def asked(state: Any, module: nn.Module, *_: Any, **named: Any) -> None:
+        if named.get("destination") is None:  # else it is part of a module that is asked
+            run.emit(here(StateTaken, module, state))
+
+    schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
+    for owner in (nn.Module, Optimizer, gradient_scaler(), *schedulers):
+        if "load_state_dict" in vars(owner):
+            observe(run, owner, "load_state_dict", before=restoring)
+    observe(run, nn.Module, "state_dict", after=asked)
+    observe(run, swa_utils.AveragedModel, "update_parameters", after=ended(run, "average"))

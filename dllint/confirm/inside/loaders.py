@@ -4,7 +4,6 @@ script takes from them, and what it does with that: whether it trains or evaluat
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import torch
 from torch.utils.data import dataloader
 
 from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.patching import observe, replace
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.inside.workers import key_of, observe_fetching
 
@@ -94,12 +93,10 @@ class _Taken:
 
 
 def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
-    advance = _Iterator.__next__
     kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by loader, the batch that is given again and again
     taken: WeakKeyDictionary[Any, _Taken] = WeakKeyDictionary()  # by pass, its first batches
 
-    @functools.wraps(advance)
-    def following(iterator: Any) -> Any:
+    def following(advance: Any, iterator: Any) -> Any:
         run.refuse_to_go_on()
         batches = passes.get(iterator)
         limit = run.settings.epoch_batches
@@ -136,7 +133,7 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
         kept[loader] = copy.deepcopy(batch)
         run.frozen_batches = len(kept)
 
-    _Iterator.__next__ = following  # type: ignore[assignment,method-assign]
+    replace(_Iterator, "__next__", following)
 
 
 def samplers_of(loader: Any) -> Iterator[Any]:
@@ -177,11 +174,6 @@ class Batches:
     def loader(self) -> Any:
         """The loader; None where it owns what iterates over it, and is gone all the same."""
         return self.source.owner()
-
-    @property
-    def made(self) -> Stack:
-        """Where the loader was made."""
-        return self.source.made
 
     def order(self) -> list[list[Any]]:
         """The samples of each batch that was taken."""

@@ -3,7 +3,6 @@ dllint can tell after the run whether all of them did the same."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import sys
@@ -18,7 +17,7 @@ from torch.optim import Optimizer, lr_scheduler
 
 from dllint import events
 from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.patching import ORIGINALS, ended, observe
+from dllint.confirm.inside.patching import ended, observe, replace
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import Place, calling_module, here, stack, stack_of
 from dllint.confirm.probes.events import BackwardCall
@@ -42,11 +41,9 @@ def observe_all(run: Run) -> None:
 
 
 def _observe_backward(run: Run) -> None:
-    original = torch.autograd.backward
     is_inside = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
-    @functools.wraps(original)
-    def backward(*arguments: Any, **named: Any) -> None:
+    def backward(original: Any, *arguments: Any, **named: Any) -> Any:
         if not run.is_listening or is_inside() != -1:
             return original(*arguments, **named)
         run.refuse_to_go_on()
@@ -67,8 +64,7 @@ def _observe_backward(run: Run) -> None:
         run.mark("backward")
         run.emit(call, before=True)
 
-    ORIGINALS[backward] = original
-    torch.autograd.backward = backward
+    replace(torch.autograd, "backward", backward)
 
 
 def _factor(gradient: Any) -> float:
@@ -125,17 +121,9 @@ def _observe_optimizers(run: Run) -> None:
 
 
 def _observe_clipping(run: Run) -> None:
-    for name in _CLIPPING:
-        clip = _observed_clipping(run, getattr(torch.nn.utils.clip_grad, name))
-        setattr(torch.nn.utils.clip_grad, name, clip)
-        setattr(torch.nn.utils, name, clip)
-
-
-def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def clip(parameters: Any, *arguments: Any, **named: Any) -> Any:
+    def clip(original: Any, parameters: Any, *arguments: Any, **named: Any) -> Any:
         is_awake = run.is_listening and not run.rests.are_on
-        if is_awake and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(1)):
+        if is_awake and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(2)):
             listed = list(parameters)
             run.guard(clipping, listed, original.__name__)
             parameters = (parameter for parameter in listed)  # as torch warns only of generators that are empty
@@ -145,7 +133,9 @@ def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., 
         run.mark("clip")
         run.emit(here(events.GradientClip, parameters, f"torch.nn.utils.{name}"))
 
-    return clip
+    for name in _CLIPPING:
+        replace(torch.nn.utils.clip_grad, name, clip)
+        setattr(torch.nn.utils, name, getattr(torch.nn.utils.clip_grad, name))
 
 
 def _observe_schedulers(run: Run) -> None:

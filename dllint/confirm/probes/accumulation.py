@@ -4,7 +4,6 @@ sent backward with the last loss that was computed."""
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from statistics import median
 
 from dllint.confirm.evidence import Verdict
@@ -21,8 +20,8 @@ _NEAR = 40  # operations between what is sent backward and the loss in it
 class _Windows(Samples):
     """Backward passes from one place: how many made up the gradients of a step, and how the loss was scaled."""
 
-    sizes: list[int] = field(default_factory=list)
-    factors: list[float] = field(default_factory=list)
+    sizes: list[int] = []
+    factors: list[float] = []
     kind: str = ""  # of the optimizer
 
 

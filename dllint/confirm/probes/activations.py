@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Units, histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Stack, Tensor, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Stack, Tensor, decided, events, stack_of
 from dllint.confirm.probes.graph import weight_behind
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
@@ -18,8 +17,7 @@ _MOST = 200  # layers
 _VALUES = 512  # of a layer that the report draws
 
 
-@dataclass(slots=True)
-class _Layer:
+class _Layer(Notes):
     """What was seen of the outputs of one activation function."""
 
     alive: Tensor  # by unit

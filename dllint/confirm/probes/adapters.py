@@ -8,7 +8,6 @@ kind of adapter in their names, and modules that were to be saved.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import field
 from typing import Any
 
 from torch import nn
@@ -25,10 +24,10 @@ _PREFIX = "lora_"
 class _Adapted(Samples):
     """A model with adapters: what was asked for and matches nothing, and what is trained and not saved."""
 
-    targets: list[str] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)
-    unsaved_modules: list[str] = field(default_factory=list)  # that were to be saved, and none of which exists
-    lost: list[str] = field(default_factory=list)  # trained parameters that are not saved
+    targets: list[str] = []
+    unmatched: list[str] = []
+    unsaved_modules: list[str] = []  # that were to be saved, and none of which exists
+    lost: list[str] = []  # trained parameters that are not saved
     trained: int = 0
 
 

@@ -69,10 +69,6 @@ class Aliases(PlaceProbe[_States]):
 
 def _is_alias(state: dict[Any, Any], module: nn.Module) -> bool:
     """Whether the tensors of a state are those of the module, all of them."""
-    own = dict(module.named_parameters(remove_duplicate=False))
-    names = [name for name in list(own)[:_LOOKED_AT] if own[name].numel()]
-    found = [state.get(name) for name in names]
-    return bool(names) and all(
-        isinstance(value, Tensor) and value.data_ptr() == own[name].data_ptr()
-        for name, value in zip(names, found, strict=True)
-    )
+    own = list(module.named_parameters(remove_duplicate=False))[:_LOOKED_AT]
+    pairs = [(state.get(name), parameter) for name, parameter in own if parameter.numel()]
+    return bool(pairs) and all(isinstance(a, Tensor) and a.data_ptr() == b.data_ptr() for a, b in pairs)

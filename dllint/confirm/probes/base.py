@@ -8,7 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -41,10 +43,21 @@ ENOUGH = 3
 _MOST = 50  # values of a list that a judgement keeps
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(field,))
-@dataclass(eq=False)
-class Samples:
-    """What was seen of one place, or of one object. Probes extend it by what they look for; that makes a data class."""
+@dataclass_transform(eq_default=False)
+class Notes:
+    """What a probe notes down. What extends it is a data class by that, and each object has its own copy of a container
+    that is a default."""
+
+    def __init_subclass__(cls) -> None:
+        for name in cls.__annotations__:
+            default = vars(cls).get(name)
+            if isinstance(default, (list, dict, set)):
+                setattr(cls, name, field(default_factory=partial(copy, default)))
+        dataclass(eq=False)(cls)
+
+
+class Samples(Notes):
+    """What was seen of one place, or of one object; probes extend it by what they look for."""
 
     place: tuple[Any, ...] = ()  # stacks, and whatever else tells what is judged apart
     stacks: tuple[Stack, ...] = ()  # the lines that it is about
@@ -54,9 +67,6 @@ class Samples:
     looks: int = 0  # calls that say something
     wrong: int = 0  # those of them that are what a rule is about
     what: str = ""  # the name of what was called there, for words
-
-    def __init_subclass__(cls) -> None:
-        dataclass(eq=False)(cls)
 
     def count(self, is_wrong: bool = False) -> None:
         """Note a look, and what it has shown."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch.optim import Optimizer
 
 from dllint.confirm.inside.parts import dicts, has_optimizer, tensors
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
+from dllint.confirm.probes.base import Judgements, Notes, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
 _LASTING = ("/content/drive",)
@@ -20,8 +19,7 @@ _PREFIXES = ("module.", "_orig_mod.")
 _DEPTH = 5  # dicts inside of what is read
 
 
-@dataclass(slots=True, eq=False)
-class _Scheduler:
+class _Scheduler(Notes):
     """A scheduler that has stepped, which may be gone when the run ends."""
 
     is_saved_by_hand: bool = False
@@ -30,9 +28,9 @@ class _Scheduler:
 class _Saved(Samples):
     """What was saved last at one place; the schedulers that were and were not among it, where Accelerate saved it."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
-    known: set[_Scheduler] = field(default_factory=set)
-    missing: set[_Scheduler] = field(default_factory=set)
+    facts: dict[str, Any] = {}
+    known: set[_Scheduler] = set()
+    missing: set[_Scheduler] = set()
 
 
 class _Read(Samples):

@@ -3,7 +3,6 @@ parameters that gradients go to, and compares them with what optimizers and modu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary, ref
@@ -12,15 +11,14 @@ import torch
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
 from dllint.confirm.inside.devices import is_sharded, local
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Tensor, decided, events, nn, parameters_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Tensor, decided, events, nn, parameters_of
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
 _FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
 _EDGE = 512  # elements of a parameter that are compared
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Notes):
     """What is known of a parameter. It may be gone when the run ends, so what it was like is noted while it exists."""
 
     parameter: ref[Tensor]

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from statistics import fmean, geometric_mean
 from weakref import ref
 
 import torch
 
 from dllint.confirm.inside.parts import objects, vars_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Tensor, decided, events, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _ELEMENTS = 32  # of a sample, from which its numbers say something
@@ -32,8 +31,7 @@ _SEARCHES = 12  # for noise schedulers, a tenth of a second each
 _ALIKE = 1e-3  # by which the noise of two schedules may differ
 
 
-@dataclass(slots=True)
-class _Given:
+class _Given(Notes):
     """What a model was given in its last call: tensors that may be noisy, and conditions by name."""
 
     tensors: list[ref[Tensor]]
@@ -44,13 +42,13 @@ class _Given:
 class _Losses(Samples):
     """The losses from one place, of which those that are looked at compare with noise; or the calls that sample."""
 
-    deviations: list[float] = field(default_factory=list)
-    means: list[float] = field(default_factory=list)
+    deviations: list[float] = []
+    means: list[float] = []
     highest: float = 0.0
-    shape: list[int] = field(default_factory=list)
-    predicts: set[str] = field(default_factory=set)  # what schedulers say that exist, one of which fits
-    conditions: Counter[tuple[float, ...]] = field(default_factory=Counter)
-    halves: list[str] = field(default_factory=list)  # half of the way, of the noise schedules that exist at a call
+    shape: list[int] = []
+    predicts: set[str] = set()  # what schedulers say that exist, one of which fits
+    conditions: Counter[tuple[float, ...]] = Counter()
+    halves: list[str] = []  # half of the way, of the noise schedules that exist at a call
 
 
 class Diffusion(PlaceProbe[_Losses]):

@@ -4,7 +4,6 @@ their number before and after `Normalize` (DL509). Reads what was noted of them,
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 from typing import Any
 
 import torch
@@ -23,8 +22,8 @@ class _Images(Samples):
     """The samples that were made of images which OpenCV read at one place; or what a `Normalize` was given at one
     place, of which wrong are images of which it made or refused other channels."""
 
-    kinds: Counter[str] = field(default_factory=Counter)
-    means: list[list[float]] = field(default_factory=list)
+    kinds: Counter[str] = Counter()
+    means: list[list[float]] = []
     as_red: int = 0
     refused: int = 0
     before: int = 0  # channels of one that is wrong, else of the first

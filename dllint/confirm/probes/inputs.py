@@ -4,7 +4,6 @@ and knows those that a library loaded weights into, which were trained on normal
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from itertools import islice
 from weakref import WeakSet
 
@@ -30,12 +29,12 @@ _NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "nor
 class _Inputs(Samples):
     """The first tensor that models are given at one place, in the calls that were looked at."""
 
-    shape: list[int] = field(default_factory=list)  # in the first call
-    lows: list[float] = field(default_factory=list)
-    highs: list[float] = field(default_factory=list)
-    means: list[float] = field(default_factory=list)
-    broken: list[float] = field(default_factory=list)  # numbers that are not finite
-    channels: list[list[float]] = field(default_factory=list)  # means, in the last call
+    shape: list[int] = []  # in the first call
+    lows: list[float] = []
+    highs: list[float] = []
+    means: list[float] = []
+    broken: list[float] = []  # numbers that are not finite
+    channels: list[list[float]] = []  # means, in the last call
     values: Tensor | None = None
     masks: int = 0  # calls in which it was -inf somewhere, and 0 elsewhere
     are_indices: bool = True  # whole numbers, of a few columns

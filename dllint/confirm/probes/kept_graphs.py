@@ -7,7 +7,6 @@ backward pass comes to, as in an evaluation with gradients on.
 
 from __future__ import annotations
 
-from dataclasses import field
 from weakref import ReferenceType, ref
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided, events, stack_of
@@ -26,7 +25,7 @@ class _Mark:
 class _Losses(Samples):
     """The losses from one place."""
 
-    marks: list[tuple[ReferenceType[_Mark], int]] = field(default_factory=list)  # and the steps before each
+    marks: list[tuple[ReferenceType[_Mark], int]] = []  # and the steps before each
     peak: int = 0  # graphs at once since the last backward pass
     thrown: int = 0  # graphs that lived at once and had no backward pass
     outlived: int = 0  # graphs that lived on over steps

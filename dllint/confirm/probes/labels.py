@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import field
 from itertools import pairwise
 
 import torch
@@ -39,16 +38,16 @@ class _Labels(Samples):
     where the targets look padded."""
 
     classes: int = 0
-    counts: Tensor = field(default_factory=lambda: torch.zeros(0))  # of labels, by class
-    predicted: list[Tensor] = field(default_factory=list)  # the same of predictions, in each look
-    ignored: list[float] = field(default_factory=list)
-    logs: list[float] = field(default_factory=list)  # of the sum of the exponentials of a row of logits
+    counts: Tensor = torch.zeros(0)  # of labels, by class
+    predicted: list[Tensor] = []  # the same of predictions, in each look
+    ignored: list[float] = []
+    logs: list[float] = []  # of the sum of the exponentials of a row of logits
     highest: float = 0.0
     is_half: bool = False
-    values: Counter[int] = field(default_factory=Counter)  # that fill the ends of rows
+    values: Counter[int] = Counter()  # that fill the ends of rows
     clean: int = 0  # calls in which all padding, if any, is ignored
-    shares: list[float] = field(default_factory=list)  # of the targets, that padding may be
-    sums: list[tuple[int, float]] = field(default_factory=list)  # over words: by step, the mean of |log Z|
+    shares: list[float] = []  # of the targets, that padding may be
+    sums: list[tuple[int, float]] = []  # over words: by step, the mean of |log Z|
 
     def take(self, labels: Tensor, classes: int) -> None:
         """Note the labels of a loss."""

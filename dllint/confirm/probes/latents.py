@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from statistics import fmean, median, pstdev
 from typing import Any
 from weakref import ref
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
@@ -42,12 +41,11 @@ class _Seen(Samples):
 
     factor: float | None = None
     shift: float = 0.0
-    shares: list[tuple[float, float]] = field(default_factory=list)
-    shifts: list[float] = field(default_factory=list)
+    shares: list[tuple[float, float]] = []
+    shifts: list[float] = []
 
 
-@dataclass(slots=True)
-class _Drawn:
+class _Drawn(Notes):
     """Some of the latents of a batch, and where they were drawn."""
 
     shape: torch.Size

@@ -13,7 +13,6 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from math import prod
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
@@ -24,7 +23,7 @@ from torch.utils.data import IterableDataset
 
 from dllint.confirm.inside.loaders import Source, samplers_of
 from dllint.confirm.inside.parts import parts, tensors
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Tensor, Voice, decided, events
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Tensor, Voice, decided, events
 
 _DEPTH = 3  # attributes between a dataset and what it keeps
 _SHARED = "/dev/shm"  # the memory that processes share, where Linux keeps it
@@ -37,15 +36,14 @@ _OWN_WAYS = ("__getstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "_
 _PLAIN = (type, Tensor, str, bytes, int, float, type(None))
 
 
-@dataclass(slots=True)
-class _Loader:
+class _Loader(Notes):
     """A loader, as its passes began."""
 
     start: str  # how its workers start; empty where it has none
     pins: bool
-    unsendable: list[str] = field(default_factory=list)
-    sharers: list[int] = field(default_factory=list)  # by how many ranks its samplers divide, the outermost first
-    unpinned: list[str] = field(default_factory=list)
+    unsendable: list[str] = []
+    sharers: list[int] = []  # by how many ranks its samplers divide, the outermost first
+    unpinned: list[str] = []
     batches: int = 0
     free: int = 0  # bytes of shared memory
     at_once: int = 0  # batches in it

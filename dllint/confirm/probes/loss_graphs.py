@@ -71,11 +71,11 @@ class LossGraphs(PlaceProbe[Samples]):
                     if not derives and (answer := _learns_its_target(difference)) is not None:
                         self._count("DL956", call, answer)
 
-    def _are_numbers(self, leaves: list[Tensor]) -> bool:
+    def _are_numbers(self, ends: list[Tensor]) -> bool:
         """Whether a graph ends at tensors made of numbers, and at no parameter."""
         held = {id(p) for tracked in self.run.gradients.tracked for p in tracked.parameters()}
         return all(
-            not isinstance(leaf, nn.Parameter) and id(leaf) not in held and leaf.numel() <= _SMALL for leaf in leaves
+            leaf.numel() <= _SMALL and not isinstance(leaf, nn.Parameter) and id(leaf) not in held for leaf in ends
         )
 
     def _count(self, rule: str, call: events.BackwardCall, is_wrong: bool) -> None:

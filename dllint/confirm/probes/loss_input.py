@@ -5,7 +5,6 @@ of one shape (DL111, DL117)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 
 import torch
 
@@ -24,7 +23,7 @@ class _Inputs(Samples):
 
     low: float = 0.0
     high: float = 0.0
-    computed_by: list[str] = field(default_factory=list)
+    computed_by: list[str] = []
 
 
 def _classes(values: Tensor) -> int:

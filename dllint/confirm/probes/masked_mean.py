@@ -8,7 +8,6 @@ divided by their share since.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any
 
 import torch
@@ -27,7 +26,7 @@ _PASSING = ("Mul", "Div", "ToCopy", "Add")
 class _Means(Samples):
     """The means that were sent backward from one place; wrong are those over what does not count as well."""
 
-    shares: list[float] = field(default_factory=list)  # of what counts, where the mean was over all of it
+    shares: list[float] = []  # of what counts, where the mean was over all of it
     padded: int = 0  # those of them in which what does not count ends or begins the rows
 
 
@@ -64,10 +63,8 @@ class MaskedMean(PlaceProbe[_Means]):
 
     def judge_each(self, seen: _Means) -> Judgements:
         if seen.looks:
-            shares = seen.shares or [1.0]  # all of them count where no mean was over others
-            yield self.judgement(
-                "DL109", seen, seen.unanimous, "", alarm_if(seen.padded == seen.wrong), shares=shares[:50]
-            )
+            shares, voice = seen.shares or [1.0], alarm_if(seen.padded == seen.wrong)  # all count where none was masked
+            yield self.judgement("DL109", seen, seen.unanimous, "", voice, shares=shares[:50])
 
 
 def _mask_of_mean(node: Any) -> tuple[Tensor, float | None] | None:

@@ -46,6 +46,5 @@ class Metrics(PlaceProbe[Samples]):
         ignored, own = self._common(), seen.place[1]
         if ignored and seen.looks >= ENOUGH:
             ignores = "none" if own is None else f"class {own}"
-            yield self.judgement(
-                "DL110", seen, seen.repeated, "", alarm_if(own is not None), ignores=ignores, losses=ignored
-            )
+            found = {"ignores": ignores, "losses": ignored}
+            yield self.judgement("DL110", seen, seen.repeated, "", alarm_if(own is not None), **found)

@@ -24,9 +24,6 @@ class Names(Probe):
     def of(self, parameter: Tensor) -> str:
         """The name of a parameter; its shape where no module has it."""
         if id(parameter) not in self._known:
-            self._known = {
-                id(found): name.removeprefix("module.")
-                for module in list(self._modules)
-                for name, found in module.named_parameters()
-            }
+            named = [pair for module in list(self._modules) for pair in module.named_parameters()]
+            self._known = {id(found): name.removeprefix("module.") for name, found in named}
         return self._known.get(id(parameter), f"shape {list(parameter.shape)}")

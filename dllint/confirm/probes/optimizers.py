@@ -9,7 +9,6 @@ twin that is not fused. Nothing else sees the twin.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
 from statistics import median
 from weakref import ReferenceType, ref
 
@@ -17,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, events, parameters_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, alarm_if, decided, parameters_of
 from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
@@ -34,14 +34,13 @@ class _Steps(Samples):
     """The steps of an optimizer; those that are looked at are made with a scaler, and wrong are those of them with
     gradients that are still scaled."""
 
-    shares: list[float] = field(default_factory=list)  # of the gradient, that are decay
+    shares: list[float] = []  # of the gradient, that are decay
     still: int = 0  # whose learning rates were all 0, before one was not
     has_rate: bool = False
     scheduled: int = 0  # steps of its schedulers
 
 
-@dataclass(slots=True, eq=False)
-class _Made:
+class _Made(Notes):
     """The optimizers that were made at one place for the same parameters, one after another."""
 
     kind: str

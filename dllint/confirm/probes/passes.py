@@ -7,7 +7,6 @@ compared with those of the pass before, and its images with those of training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler
 from dllint.confirm.inside.loaders import Source, samplers_of
 from dllint.confirm.inside.parts import some, tensors
 from dllint.confirm.pictures import Order
-from dllint.confirm.probes.base import Judgements, Probe, Tensor, alarm_if, decided, events
+from dllint.confirm.probes.base import Judgements, Notes, Probe, Tensor, alarm_if, decided, events
 
 _FEWEST = 3  # batches of a pass that can be compared
 _SHOWN = 64  # samples of a pass that the report draws
@@ -30,13 +29,12 @@ _SHIFT, _NO_SHIFT = 0.3, 0.15  # of the mean, in deviations
 _RATIOS, _SAME_RATIOS = (0.7, 1.4), (0.85, 1.18)  # of the deviations
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(Notes):
     """One pass over a loader: its first batch, and sums over the channels of its images."""
 
     batches: events.Batches
     values: Tensor | None = None
-    sums: list[tuple[int, Tensor]] = field(default_factory=list)  # of each batch: images; means, means of squares
+    sums: list[tuple[int, Tensor]] = []  # of each batch: images; means, means of squares
 
     @property
     def evaluates(self) -> bool:

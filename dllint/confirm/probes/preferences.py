@@ -9,15 +9,15 @@ of the same kind without gradients.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
 
 import torch
+from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, decided, events, stack_of
 from dllint.confirm.probes.graph import nearest, operation
 from dllint.confirm.probes.movement import sample
 
@@ -30,8 +30,7 @@ _BETAS = (0.01, 0.5)
 _PARTS = 3  # parameters of the reference that are compared
 
 
-@dataclass(slots=True)
-class _Reference:
+class _Reference(Notes):
     """A model that is called beside the policy, and some of its weights when that was first seen."""
 
     module: ReferenceType[nn.Module]
@@ -57,7 +56,7 @@ class _Pairs(Samples):
     beta: float | None = None
     rate: float = 0.0
     share: float = 1.0  # of the parameters of the policy that is trained
-    references: list[_Reference] = field(default_factory=list)
+    references: list[_Reference] = []
 
 
 class Preferences(PlaceProbe[_Pairs]):

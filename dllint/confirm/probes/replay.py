@@ -9,7 +9,6 @@ import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, ref
 
@@ -19,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.inside.workers import random_states_kept
-from dllint.confirm.probes.base import ENOUGH, Probe, Samples, Stack, Tensor, events, nn, stack_of
+from dllint.confirm.probes.base import ENOUGH, Notes, Probe, Samples, Stack, Tensor, events, nn, stack_of
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept
@@ -30,8 +29,7 @@ _SAME = 1e-5  # compared with how far the numbers of a tensor are apart
 Inputs = dict[str | int, Any]  # arguments by position or name
 
 
-@dataclass(slots=True)
-class KeptCall:
+class KeptCall(Notes):
     """The last call of a model."""
 
     module: ref[nn.Module]
@@ -155,8 +153,7 @@ def _is_confined(before: Tensor, after: Tensor, chosen: Tensor) -> bool | None:
     return any(not bool(moved[~each].any()) for each in (chosen.repeat_interleave(times), chosen.repeat(times)))
 
 
-@dataclass(slots=True)
-class Culprit:
+class Culprit(Notes):
     """An operation that was given a change at the chosen steps alone: the first that returned one beyond them."""
 
     name: str  # of the module that it belongs to

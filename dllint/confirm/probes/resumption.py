@@ -4,7 +4,6 @@ schedule, the scale. Where no state of an optimizer is restored, the run begins 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -12,20 +11,19 @@ from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.evidence import counted_back
 from dllint.confirm.inside.parts import has_optimizer
-from dllint.confirm.probes.base import Judgements, Probe, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import Judgements, Notes, Probe, Stack, decided, events, stack_of
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
 _STEADY = ("ReduceLROnPlateau", "ConstantLR")
 
 
-@dataclass(slots=True)
-class _Counters:
+class _Counters(Notes):
     """The counters of a checkpoint that was read, and those of the first one saved afterwards."""
 
     read: dict[str, int]
     stack: Stack
-    saved: dict[str, int] = field(default_factory=dict)
+    saved: dict[str, int] = {}
 
 
 class Resumption(Probe):

@@ -15,8 +15,7 @@ from weakref import ref
 from torch.utils.data import IterableDataset
 
 from dllint.confirm.inside.loaders import Source
-from dllint.confirm.inside.samples import is_of_sample
-from dllint.confirm.inside.workers import content_of, random_states_kept, read_notes
+from dllint.confirm.inside.workers import content_of, is_of_sample, random_states_kept, read_notes
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided, events
 from dllint.confirm.probes.base import Samples as Seen
 

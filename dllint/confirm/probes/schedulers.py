@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import field
 from itertools import pairwise
 from statistics import mean
 from typing import Any
@@ -34,12 +33,12 @@ class _Scheduler(Samples):
     horizon: float = 0.0
     tracked: Tracked | None = None  # of its optimizer, the steps of which ``first`` and ``last`` are
     before: int | None = None  # steps of that at the first of them; None where a scaler may have skipped some
-    places: dict[Stack, None] = field(default_factory=dict)
+    places: dict[Stack, None] = {}
     mode: str = "min"
-    values: list[float] = field(default_factory=list)  # metrics that it was told
-    losses: list[list[float]] = field(default_factory=list)  # of training after each
+    values: list[float] = []  # metrics that it was told
+    losses: list[list[float]] = []  # of training after each
     missing: int = 0  # metrics
-    asked: dict[Stack, None] = field(default_factory=dict)  # where its ``get_lr`` was called
+    asked: dict[Stack, None] = {}  # where its ``get_lr`` was called
     returned: float = 0.0  # by the last that was wrong
     used: float = 0.0  # when it was called
 

@@ -107,9 +107,8 @@ class _Trial:
             ignored = [name for name, effect in effects.items() if effect <= max(_NO_EFFECT, noise)]
             told = f"do not depend on {', '.join(ignored)}" if ignored else f"depend on {', '.join(effects)}"
             is_main = _called(self._tensors[0]) in ignored or len(ignored) == len(effects)
-            yield self._told(
-                "input-ignored", decided(ignored, True), told, alarm_if(is_main), effects=effects, noise=noise
-            )
+            found = {"effects": effects, "noise": noise}
+            yield self._told("input-ignored", decided(ignored, True), told, alarm_if(is_main), **found)
 
     def _useless(self, plain: Tensor, scale: float, noise: float) -> Judgements:
         """Give each feature of a small input to the next sample of the batch."""

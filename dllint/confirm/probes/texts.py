@@ -9,14 +9,13 @@ continues texts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, ref
 
 from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import config_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _IGNORED = -100
 _BATCHES = 5  # from which ends of texts that are ignored are no chance
@@ -35,8 +34,7 @@ class _Calls(Samples):
     learnt_ends: int = 0
 
 
-@dataclass(slots=True)
-class _Start:
+class _Start(Notes):
     """A call that may be the first of several which continue texts."""
 
     module: ReferenceType[nn.Module]

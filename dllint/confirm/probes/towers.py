@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, ObjectProbe, Samples, decided, events, stack_of
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -27,8 +26,7 @@ _DEPTH = 3  # dots in the name of a part
 _APART = 100.0  # times as far
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Notes):
     """Of one part: its trainable parameters, and the steps in which one of them had a gradient."""
 
     trainable: int = 0
@@ -38,7 +36,7 @@ class _Part:
 class _Model(Samples):
     """A model of several modalities, and its parts by name."""
 
-    parts: dict[str, _Part] = field(default_factory=dict)
+    parts: dict[str, _Part] = {}
 
 
 class Towers(ObjectProbe[_Model]):

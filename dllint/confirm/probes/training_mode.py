@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 from weakref import ReferenceType, ref
 
 from torch import nn
@@ -30,9 +29,9 @@ class _Model(Samples):
     """A model: the calls that evaluate it, the steps by place, and how often it was put into either mode."""
 
     evaluated: int = 0
-    trained: dict[Stack, _Trained] = field(default_factory=dict)
+    trained: dict[Stack, _Trained] = {}
     to_training: int = 0
-    to_evaluation: Counter[Stack] = field(default_factory=Counter)
+    to_evaluation: Counter[Stack] = Counter()
 
 
 class TrainingMode(ObjectProbe[_Model]):

@@ -7,7 +7,6 @@ Compares the nodes when the model is called with those when it was wrapped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -19,13 +18,8 @@ from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, 
 _MOST = 256  # parameters
 
 
-@dataclass(slots=True)
-class _Wrapped:
-    """A model as it was wrapped: its parameters, and the nodes that add up their gradients. The wrapper itself holds
-    both."""
-
-    parameters: list[tuple[ref[Tensor], Any]]
-    stack: Stack
+_Wrapped = tuple[Stack, list[tuple[ref[Tensor], Any]]]
+"""Where a model was wrapped, and its parameters with the nodes that add up their gradients. The wrapper holds both."""
 
 
 class _Calls(Samples):
@@ -42,19 +36,18 @@ class Wrapping(PlaceProbe[_Calls]):
 
     def on_replicate(self, module: nn.Module, stack: Stack) -> None:
         trainable = [parameter for parameter in module.parameters() if parameter.requires_grad][:_MOST]
-        self._wrapped[module] = _Wrapped([(ref(p), _accumulator(p)) for p in trainable], stack)
+        self._wrapped[module] = stack, [(ref(p), _accumulator(p)) for p in trainable]
 
     def on_model_forward(self, event: events.ModelForward) -> None:
-        wrapped = self._wrapped.get(event.model)
-        if wrapped is None or event.grad != "on":
+        if event.model not in self._wrapped or event.grad != "on":
             return
-        seen = self.sample(wrapped.stack, stack_of(event))
+        made, wrapped = self._wrapped[event.model]
+        seen = self.sample(made, stack_of(event))
         if seen is not None:
-            alive = [(parameter, node) for known, node in wrapped.parameters if (parameter := known()) is not None]
-            trainable = [(parameter, node) for parameter, node in alive if parameter.requires_grad]
+            alive = [(p, node) for known, node in wrapped if (p := known()) is not None and p.requires_grad]
             seen.looks += 1
-            seen.parameters = len(trainable)
-            seen.wrong = max(seen.wrong, sum(_accumulator(parameter) is not node for parameter, node in trainable))
+            seen.parameters = len(alive)
+            seen.wrong = max(seen.wrong, sum(_accumulator(p) is not node for p, node in alive))
 
     def judge_each(self, seen: _Calls) -> Judgements:
         yield self.judgement("DL806", seen, decided(seen.wrong, True))
