@@ -20,7 +20,7 @@ from dllint.registry import load_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"DL\d{3}|[a-z]+(-[a-z]+)+")
-PLACES = ("probes", "ranks.py", "resuming.py")
+PLACES = ("probes", "comparing.py")
 NO_CODES = {"dllint-confirm", "lr-range", "auto-generated"}
 
 

@@ -14,7 +14,7 @@ import torch
 from torch.jit import _recursive
 from torch.optim import Optimizer
 
-from dllint.confirm.inside.importing import after_import
+from dllint.confirm.inside.attach import after_import
 from dllint.confirm.inside.stacks import stack
 
 if TYPE_CHECKING:

@@ -22,13 +22,24 @@ import torch
 from torch.optim import Optimizer
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Line, ProbeError, Record, Settings, Sight, Stack, Told
+from dllint.confirm.evidence import (
+    MARKS,
+    RECORDS,
+    Judgement,
+    Line,
+    ProbeError,
+    Record,
+    Settings,
+    Sight,
+    Stack,
+    Told,
+    Trace,
+)
 from dllint.confirm.inside.devices import is_capturing, is_device_lost, with_modes, without_modes
 from dllint.confirm.inside.loaders import Feed
 from dllint.confirm.inside.rests import Rests
 from dllint.confirm.inside.stacks import Place, lines
 from dllint.confirm.inside.user_warnings import be_silent, speak_again
-from dllint.confirm.pictures import Trace
 from dllint.confirm.probes.base import Probe
 from dllint.events import Event, name_of
 

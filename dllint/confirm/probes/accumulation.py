@@ -27,9 +27,7 @@ class _Windows(Samples):
 
 class Accumulation(PlaceProbe[_Windows]):
     turn = -2  # it asks for the gradients of a step before they count as used
-
-    def begin(self) -> None:
-        self._loss: Tensor | None = None
+    _loss: Tensor | None = None
 
     def on_loss_call(self, call: events.LossCall) -> None:
         self._loss = call.result if call.result.numel() == 1 and call.result.grad_fn is not None else None

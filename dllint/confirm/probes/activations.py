@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dllint.confirm.evidence import Units, histogram
 from dllint.confirm.inside.parts import some
-from dllint.confirm.pictures import Units, histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Stack, Tensor, decided, events, stack_of
 from dllint.confirm.probes.graph import weight_behind
 
@@ -28,8 +28,7 @@ class _Layer(Notes):
 
 
 class Activations(Probe):
-    def begin(self) -> None:
-        self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
+    _layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
 
     def before_backward(self, call: events.BackwardCall) -> None:
         stack = stack_of(call)

@@ -32,9 +32,8 @@ class _Normalizer(Samples):
 
 
 class Agents(ObjectProbe[_Normalizer]):
-    def begin(self) -> None:
-        self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
-        self._returns: list[float] = []
+    _sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
+    _returns: list[float] = []
 
     def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
         self._sums[environment] = self._sums.get(environment, 0.0) + reward
@@ -58,8 +57,7 @@ class Agents(ObjectProbe[_Normalizer]):
             buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
             if buffer is not None and steps:
                 samples = int(buffer.size())
-                found = {"steps": steps, "samples": samples}
-                self.judged.append(self.judgement("DL953", self.now(stack), decided(not samples, True), **found))
+                self.judge_now("DL953", self.now(stack), not samples, steps=steps, samples=samples)
 
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)

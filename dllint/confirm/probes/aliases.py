@@ -23,9 +23,8 @@ class _States(Samples):
 
 
 class Aliases(PlaceProbe[_States]):
-    def begin(self) -> None:
-        self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
-        self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
+    _asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
+    _latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
 
     def on_state_taken(self, event: events.StateTaken) -> None:
         self._latest[event.target] = self.run.all_steps

@@ -35,14 +35,13 @@ class _Evaluations(Samples):
 
 
 class Averages(PlaceProbe[_Evaluations]):
-    def begin(self) -> None:
-        self._averaged: WeakSet[nn.Module] = WeakSet()
-        self._searches = {"evaluated": 0, "saved": 0}
-        self._others: WeakSet[Any] = WeakSet()  # of other libraries
-        self._used = 0
-        self._has_trained = False
-        self._trained: WeakSet[nn.Module] = WeakSet()
-        self._is_saved = False
+    _averaged: WeakSet[nn.Module] = WeakSet()
+    _searches = {"evaluated": 0, "saved": 0}
+    _others: WeakSet[Any] = WeakSet()  # of other libraries
+    _used = 0
+    _has_trained = False
+    _trained: WeakSet[nn.Module] = WeakSet()
+    _is_saved = False
 
     def on_average(self, average: nn.Module, stack: Stack) -> None:
         self._averaged.add(average)

@@ -35,11 +35,9 @@ class _Norms(Samples):
 
 class BatchNorms(PlaceProbe[_Norms]):
     at_first = 5
-
-    def begin(self) -> None:
-        self._sizes: dict[Source, tuple[int, int, bool] | None] = {}  # samples, those of a batch, one is left over
-        self._flat: set[Source] = set()  # loaders of models in which a sample gives a channel one value
-        self._is_replicated = False
+    _sizes: dict[Source, tuple[int, int, bool] | None] = {}  # samples, those of a batch, one is left over
+    _flat: set[Source] = set()  # loaders of models in which a sample gives a channel one value
+    _is_replicated = False
 
     def on_batch(self, batches: events.Batches, batch: Any) -> None:
         if batches.source not in self._sizes:

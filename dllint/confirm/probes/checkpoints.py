@@ -42,9 +42,8 @@ class _Read(Samples):
 
 
 class Checkpoints(PlaceProbe[_Saved]):
-    def begin(self) -> None:
-        self._read: list[_Read] = []
-        self._schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()
+    _read: list[_Read] = []
+    _schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()
 
     def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         if event.scheduler not in self._schedulers:

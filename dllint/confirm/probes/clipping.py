@@ -17,9 +17,7 @@ class _Clips(Samples):
 
 class Clipping(PlaceProbe[_Clips]):
     at_first = 24
-
-    def begin(self) -> None:
-        self._scalers = 0
+    _scalers = 0
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         self._scalers += bool(scaler.is_enabled())

@@ -17,12 +17,11 @@ _SAMPLES = 64  # of a batch
 
 
 class Course(Probe):
-    def begin(self) -> None:
-        self._steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
-        self._has_first = False
-        self._scale = 0.0
-        self._batch: list[int] = []
-        self._place: list[int] = []
+    _steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
+    _has_first = False
+    _scale = 0.0
+    _batch: list[int] = []
+    _place: list[int] = []
 
     def on_batch(self, batches: events.Batches, batch: Any) -> None:
         self._batch = [index for index in batches.latest() if isinstance(index, int)][:_SAMPLES]

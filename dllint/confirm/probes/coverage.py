@@ -61,16 +61,17 @@ class _List:
 
 
 class Coverage(Probe):
+    _modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # that were called, and a number of each
+    _counter = count()  # goes on, whoever counts
+    _held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
+    _misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
+    _steps = 0
+    _has_gaps = False  # then calls of modules are not all told of
+    _holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
+
     def begin(self) -> None:
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none
-        self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # that were called, and a number of each
-        self._counter = count()
-        self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
-        self._misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
-        self._steps = 0
-        self._has_gaps = False  # then calls of modules are not all told of
-        self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         if event.model not in self._modules:

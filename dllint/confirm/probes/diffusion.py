@@ -52,9 +52,8 @@ class _Losses(Samples):
 
 
 class Diffusion(PlaceProbe[_Losses]):
-    def begin(self) -> None:
-        self._given: _Given | None = None
-        self._searches = 0
+    _given: _Given | None = None
+    _searches = 0
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad != "on":

@@ -24,8 +24,7 @@ class _Calls(Samples):
 
 
 class Evaluation(PlaceProbe[_Calls]):
-    def begin(self) -> None:
-        self._waiting: dict[_Calls, None] = {}
+    _waiting: dict[_Calls, None] = {}
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad != "on":

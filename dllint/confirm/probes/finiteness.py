@@ -22,10 +22,8 @@ class _Numbers(Samples):
 
 class Finiteness(PlaceProbe[_Numbers]):
     at_first = 24
-
-    def begin(self) -> None:
-        self._weights: dict[Tracked, Samples] = {}
-        self._waiting: list[_Numbers] = []  # deviations, for the loss that comes of them
+    _weights: dict[Tracked, Samples] = {}
+    _waiting: list[_Numbers] = []  # deviations, for the loss that comes of them
 
     def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
         if values.requires_grad or not values.is_floating_point():

@@ -30,9 +30,8 @@ class _Next(Notes):
 
 
 class FutureLeaks(Replaying):
-    def begin(self) -> None:
-        self._looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-        self._trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
+    _looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+    _trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
 
     def on_loss_call(self, call: events.LossCall) -> None:
         target = call.target

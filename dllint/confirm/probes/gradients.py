@@ -170,12 +170,12 @@ class Tracked:
 
 class Gradients(Probe):
     turn = -1
+    tracked: list[Tracked] = []
+    _scaled: tuple[Any, Tensor] | None = None
+    _scale: float | None = None  # that it was scaled by
+    _passes: Counter[Stack] = Counter()
 
     def begin(self) -> None:
-        self.tracked: list[Tracked] = []
-        self._scaled: tuple[Any, Tensor] | None = None
-        self._scale: float | None = None  # that it was scaled by
-        self._passes: Counter[Stack] = Counter()
         self.run.gradients = self
 
     def of(self, optimizer: Optimizer) -> Tracked:

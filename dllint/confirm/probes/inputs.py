@@ -10,9 +10,9 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
+from dllint.confirm.evidence import histogram
 from dllint.confirm.inside.parts import some
 from dllint.confirm.inside.stacks import frames
-from dllint.confirm.pictures import histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
@@ -44,9 +44,7 @@ class _Inputs(Samples):
 
 class Inputs(PlaceProbe[_Inputs]):
     at_first = 5
-
-    def begin(self) -> None:
-        self._loaded: WeakSet[nn.Module] = WeakSet()
+    _loaded: WeakSet[nn.Module] = WeakSet()
 
     def on_state_restored(self, event: events.StateRestored) -> None:
         names = (str(frame.f_globals.get("__name__", "")) for frame in islice(frames(), _FRAMES))

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import torch
 
-from dllint.confirm.pictures import Histogram
+from dllint.confirm.evidence import Histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
 from dllint.confirm.probes.inputs import named_place
 

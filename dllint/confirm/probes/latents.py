@@ -54,10 +54,9 @@ class _Drawn(Notes):
 
 
 class Latents(PlaceProbe[_Seen]):
-    def begin(self) -> None:
-        self._drawn: deque[_Drawn] = deque(maxlen=_RECENT)
-        self._given: list[ref[Tensor]] = []
-        self._is_trained = False
+    _drawn: deque[_Drawn] = deque(maxlen=_RECENT)
+    _given: list[ref[Tensor]] = []
+    _is_trained = False
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
         config = getattr(vae, "config", None)

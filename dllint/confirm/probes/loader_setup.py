@@ -52,8 +52,7 @@ class _Loader(Notes):
 
 
 class LoaderSetup(Probe):
-    def begin(self) -> None:
-        self._loaders: dict[Source, _Loader] = {}
+    _loaders: dict[Source, _Loader] = {}
 
     def on_pass(self, batches: events.Batches) -> None:
         loader = batches.loader

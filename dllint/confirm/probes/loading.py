@@ -44,9 +44,8 @@ class _Pretrained(Samples):
 
 
 class Loading(PlaceProbe[_Loaded]):
-    def begin(self) -> None:
-        self._pretrained: list[_Pretrained] = []
-        self._tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()
+    _pretrained: list[_Pretrained] = []
+    _tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()
 
     def on_load(self, load: events.Load) -> None:
         known = load.parameters | load.buffers

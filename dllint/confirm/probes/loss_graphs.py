@@ -21,9 +21,8 @@ _SMALL = 16  # elements: a tensor that holds losses; inputs that are optimized t
 
 
 class LossGraphs(PlaceProbe[Samples]):
-    def begin(self) -> None:
-        self._is_told = False  # a function of torch has computed a loss since the last backward pass
-        self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
+    _is_told = False  # a function of torch has computed a loss since the last backward pass
+    _derives = False  # derivatives were computed for this loss: of an equation, perhaps
 
     def on_derivative(self) -> None:
         self._derives = True

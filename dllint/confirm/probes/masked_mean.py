@@ -31,9 +31,8 @@ class _Means(Samples):
 
 
 class MaskedMean(PlaceProbe[_Means]):
-    def begin(self) -> None:
-        self._latest: Stack = ()  # of the last loss that was not reduced
-        self._rows = torch.Size()  # of its targets, before they were made flat
+    _latest: Stack = ()  # of the last loss that was not reduced
+    _rows = torch.Size()  # of its targets, before they were made flat
 
     def on_loss_call(self, call: events.LossCall) -> None:
         self._latest = ()

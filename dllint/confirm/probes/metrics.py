@@ -16,8 +16,7 @@ from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, 
 
 
 class Metrics(PlaceProbe[Samples]):
-    def begin(self) -> None:
-        self._ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
+    _ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
 
     def on_loss_call(self, call: events.LossCall) -> None:
         ignored = call.options.get("ignore_index")

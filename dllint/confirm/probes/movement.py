@@ -14,9 +14,9 @@ from weakref import ref
 import torch
 from torch import Tensor
 
+from dllint.confirm.evidence import Layer, histogram
 from dllint.confirm.inside.devices import local
 from dllint.confirm.inside.parts import some
-from dllint.confirm.pictures import Layer, histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, decided, events, parameters_of
 from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
@@ -83,10 +83,9 @@ class _Steps(Notes):
 
 
 class Movement(Probe):
-    def begin(self) -> None:
-        self._steps: dict[Tracked, _Steps] = {}
-        self._before: list[tuple[Tensor, float, Tensor]] = []  # parameter, learning rate, elements of it
-        self._is_sampled = False
+    _steps: dict[Tracked, _Steps] = {}
+    _before: list[tuple[Tensor, float, Tensor]] = []  # parameter, learning rate, elements of it
+    _is_sampled = False
 
     def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         self._before = []

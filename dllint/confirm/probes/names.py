@@ -10,10 +10,10 @@ from dllint.confirm.probes.base import Probe, Tensor, events, nn
 
 class Names(Probe):
     turn = -1
+    _modules: WeakSet[nn.Module] = WeakSet()
+    _known: dict[int, str] = {}
 
     def begin(self) -> None:
-        self._modules: WeakSet[nn.Module] = WeakSet()
-        self._known: dict[int, str] = {}
         self.run.names = self
 
     def on_model_forward(self, event: events.ModelForward) -> None:

@@ -52,10 +52,9 @@ class _Made(Notes):
 
 
 class Optimizers(Probe):
-    def begin(self) -> None:
-        self._steps: dict[Tracked, _Steps] = {}
-        self._made: dict[Stack, list[_Made]] = {}
-        self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what a twin makes of them
+    _steps: dict[Tracked, _Steps] = {}
+    _made: dict[Stack, list[_Made]] = {}
+    _wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what a twin makes of them
 
     def _of(self, optimizer: Optimizer) -> tuple[Tracked, _Steps]:
         tracked = self.run.gradients.of(optimizer)
@@ -117,8 +116,8 @@ class Optimizers(Probe):
         rate = float(event.optimizer.param_groups[0].get("lr", 0.0))
         if wanted and rate:
             difference = max(float((p.detach() - copy).abs().max()) for p, copy in wanted) / rate
-            seen, verdict = tracked.seen(1, stack_of(event), tracked.made), decided(difference > _OFF, True)
-            self.judged.append(self.judgement("DL311", seen, verdict, difference=difference))
+            seen = tracked.seen(1, stack_of(event), tracked.made)
+            self.judge_now("DL311", seen, difference > _OFF, difference=difference)
         if tracked.kind not in _COUPLED or not self.is_sampled(tracked.steps, ENOUGH):
             return
         shares = [

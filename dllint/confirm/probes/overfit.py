@@ -19,10 +19,9 @@ _FEWEST = 50  # steps from which it counts that a batch is not learned
 class Losses(Probe):
     """Collects the loss of each step."""
 
-    def begin(self) -> None:
-        self.losses: list[float] = []
-        self.optimizers: set[Tracked] = set()
-        self._pending: float | None = None
+    losses: list[float] = []
+    optimizers: set[Tracked] = set()
+    _pending: float | None = None
 
     def before_backward(self, call: events.BackwardCall) -> None:
         self._pending = call.value if self._pending is None else self._pending

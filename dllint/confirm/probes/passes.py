@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler
 
+from dllint.confirm.evidence import Order
 from dllint.confirm.inside.loaders import Source, samplers_of
 from dllint.confirm.inside.parts import some, tensors
-from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Judgements, Notes, Probe, Tensor, alarm_if, decided, events
 
 _FEWEST = 3  # batches of a pass that can be compared
@@ -43,10 +43,9 @@ class _Pass(Notes):
 
 
 class Passes(Probe):
-    def begin(self) -> None:
-        self._distributed: dict[Source, None] = {}  # loaders with distributed samplers that shuffle
-        self._shuffles: dict[Source, bool] = {}  # others over samples with numbers
-        self._passes: dict[events.Batches, _Pass] = {}
+    _distributed: dict[Source, None] = {}  # loaders with distributed samplers that shuffle
+    _shuffles: dict[Source, bool] = {}  # others over samples with numbers
+    _passes: dict[events.Batches, _Pass] = {}
 
     def on_pass(self, batches: events.Batches) -> None:
         loader, source = batches.loader, batches.source

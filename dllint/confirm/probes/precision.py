@@ -58,12 +58,11 @@ class _Scales:
 
 
 class Precision(PlaceProbe[_Seen]):
-    def begin(self) -> None:
-        self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model with gradients
-        self._place: Stack = ()  # of that call
-        self._waits = False  # for a backward pass
-        self._scales: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
-        self._courses: list[_Scales] = []  # of the same scalers, which may be gone
+    _types: list[torch.dtype] = []  # of autocast, in the latest call of a model with gradients
+    _place: Stack = ()  # of that call
+    _waits = False  # for a backward pass
+    _scales: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
+    _courses: list[_Scales] = []  # of the same scalers, which may be gone
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":

@@ -61,10 +61,8 @@ class _Pairs(Samples):
 
 class Preferences(PlaceProbe[_Pairs]):
     at_first = 6
-
-    def begin(self) -> None:
-        self._calls: list[tuple[ReferenceType[nn.Module], bool]] = []
-        self._is_resumed = False
+    _calls: list[tuple[ReferenceType[nn.Module], bool]] = []
+    _is_resumed = False
 
     def on_state_restored(self, event: events.StateRestored) -> None:
         self._is_resumed = self._is_resumed or isinstance(event.target, Optimizer)

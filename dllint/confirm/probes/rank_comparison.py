@@ -18,12 +18,11 @@ _MOST = 50  # passes of a dataset, and files
 
 
 class RankComparison(Probe):
-    def begin(self) -> None:
-        self._drawn: dict[str, str] = {}  # before the step
-        self._draws = 0
-        self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # and the order in which they came
-        self._begin: dict[str, str] = {}
-        self._steps = 0
+    _drawn: dict[str, str] = {}  # before the step
+    _draws = 0
+    _modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # and the order in which they came
+    _begin: dict[str, str] = {}
+    _steps = 0
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on" and are_several_ranks():

@@ -17,10 +17,8 @@ _AROUND = 4  # steps to both sides that a loss is smoothed with
 
 
 class RateRange(Losses):
-    def begin(self) -> None:
-        super().begin()
-        self._own: float | None = None
-        self._rates: list[float] = []
+    _own: float | None = None
+    _rates: list[float] = []
 
     def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         groups = event.optimizer.param_groups

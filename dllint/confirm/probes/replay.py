@@ -43,10 +43,7 @@ class Replaying(Probe):
 
     turn = 2  # it calls models
     most_models: ClassVar[int] = 8
-
-    def __init__(self, run: Any) -> None:
-        self.calls: WeakKeyDictionary[nn.Module, KeptCall] = WeakKeyDictionary()
-        super().__init__(run)
+    calls: WeakKeyDictionary[nn.Module, KeptCall] = WeakKeyDictionary()
 
     def is_kept(self, event: events.ModelForward) -> bool:
         """Whether to keep a call: one that trains."""
@@ -208,14 +205,14 @@ class Trace:
 
     def _before(self, name: str) -> Any:
         def hook(module: nn.Module, given: Any, named: Any) -> None:
-            with _unwatched():
+            with torch._C.DisableTorchFunction():
                 self._open.append((name, module, self._compared(name, [*tensors(given), *tensors(named)])))
 
         return hook
 
     def _after(self, name: str) -> Any:
         def hook(module: nn.Module, given: Any, result: Any) -> None:
-            with _unwatched():
+            with torch._C.DisableTorchFunction():
                 now = self._compared(name, list(tensors(result)))
             if self._open.pop()[2] is True and now:
                 self.confined.append(Culprit(type(module).__name__, [module], stack()))
@@ -246,7 +243,3 @@ class _Operations(TorchFunctionMode):
             return function(*given, **(named or {}))
         everything = [given, named or {}]
         return self._trace.operate(name, lambda: function(*given, **(named or {})), everything)
-
-
-def _unwatched() -> Any:
-    return torch._C.DisableTorchFunction()

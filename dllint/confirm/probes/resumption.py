@@ -27,11 +27,10 @@ class _Counters(Notes):
 
 
 class Resumption(Probe):
-    def begin(self) -> None:
-        self._optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
-        self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
-        self._read: _Counters | None = None
-        self._is_resumed = False
+    _optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
+    _restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
+    _read: _Counters | None = None
+    _is_resumed = False
 
     def on_state_read(self, event: events.StateRead) -> None:
         counters = counters_of(event.result)
@@ -55,16 +54,14 @@ class Resumption(Probe):
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
-            self._note("DL713", type(scheduler).__name__, is_restored, stack_of(event), place)
+            seen = self.now(stack_of(event), place)
+            self.judge_now("DL713", seen, not is_restored, kind=type(scheduler).__name__)
 
     def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         scaler = event.scaler
         place = self._optimizers.get(event.optimizer) if event.optimizer is not None else None
         if place is not None and scaler.is_enabled() and self.is_new(scaler):
-            self._note("DL714", type(scaler).__name__, scaler in self._restored, place)
-
-    def _note(self, rule: str, kind: str, is_restored: bool, *stacks: Stack) -> None:
-        self.judged.append(self.judgement(rule, self.now(*stacks), decided(not is_restored, True), kind=kind))
+            self.judge_now("DL714", self.now(place), scaler not in self._restored, kind=type(scaler).__name__)
 
     def on_state_saved(self, event: events.StateSaved) -> None:
         if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:

@@ -32,10 +32,9 @@ class _Data(Seen):
 
 
 class Samples(Probe):
-    def begin(self) -> None:
-        self._data: dict[str, _Data] = {}  # by what it is known by
-        self._sources: dict[Source, _Data] = {}
-        self._kept: deque[Any] = deque(maxlen=_KEPT)  # so that there is one to ask when the script's variables are gone
+    _data: dict[str, _Data] = {}  # by what it is known by
+    _sources: dict[Source, _Data] = {}
+    _kept: deque[Any] = deque(maxlen=_KEPT)  # so that there is one to ask when the script's variables are gone
 
     def on_pass(self, batches: events.Batches) -> None:
         source, loader = batches.source, batches.loader

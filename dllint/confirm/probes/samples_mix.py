@@ -19,8 +19,7 @@ _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.
 
 
 class SamplesMix(Replaying):
-    def begin(self) -> None:
-        self._sizes: set[int] = set()
+    _sizes: set[int] = set()
 
     def on_batch(self, batches: events.Batches, batch: Any) -> None:
         size = getattr(batches.loader, "batch_size", None)

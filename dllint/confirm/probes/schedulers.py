@@ -44,9 +44,8 @@ class _Scheduler(Samples):
 
 
 class Schedulers(ObjectProbe[_Scheduler]):
-    def begin(self) -> None:
-        self._lengths: Counter[int] = Counter()  # of loaders: how many of their batches were followed by gradients
-        self._skipping = False
+    _lengths: Counter[int] = Counter()  # of loaders: how many of their batches were followed by gradients
+    _skipping = False
 
     def describe(self, thing: Any, *place: Stack) -> _Scheduler:
         optimizer, mode = getattr(thing, "optimizer", None), str(getattr(thing, "mode", "min"))

@@ -14,8 +14,7 @@ _LARGEST = 4_000_000  # elements
 
 
 class Spectral(Probe):
-    def begin(self) -> None:
-        self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
+    _ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         for layer in event.model.modules() if self.is_new(event.model) else ():

@@ -52,9 +52,8 @@ class _Start(Notes):
 
 
 class Texts(PlaceProbe[_Calls]):
-    def begin(self) -> None:
-        self._pending: tuple[_Calls, int] | None = None  # a call that computes a loss, and the tokens it attends to
-        self._started: _Start | None = None
+    _pending: tuple[_Calls, int] | None = None  # a call that computes a loss, and the tokens it attends to
+    _started: _Start | None = None
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         named: Any = event.arguments.keywords

@@ -8,8 +8,7 @@ _MOST = 2000  # numbers in a trace
 
 
 class Traces(Probe):
-    def begin(self) -> None:
-        self._count = 0
+    _count = 0
 
     def before_backward(self, call: events.BackwardCall) -> None:
         self._count += 1

@@ -35,9 +35,8 @@ class _Model(Samples):
 
 
 class TrainingMode(ObjectProbe[_Model]):
-    def begin(self) -> None:
-        self._called: list[_Called] = []  # since the last backward pass
-        self._ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
+    _called: list[_Called] = []  # since the last backward pass
+    _ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
 
     def on_model_forward(self, event: events.ModelForward) -> None:
         if not self.has_part(event.model, is_modal):

@@ -35,8 +35,7 @@ class _Path(Samples):
 
 
 class Transfers(PlaceProbe[_Path]):
-    def begin(self) -> None:
-        self._recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
+    _recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
 
     def on_batch(self, batches: events.Batches, batch: Any) -> None:
         if self.is_next_sampled("batch", _FIRST):

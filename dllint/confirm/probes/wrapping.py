@@ -30,9 +30,7 @@ class _Calls(Samples):
 
 class Wrapping(PlaceProbe[_Calls]):
     at_first = ENOUGH
-
-    def begin(self) -> None:
-        self._wrapped: WeakKeyDictionary[nn.Module, _Wrapped] = WeakKeyDictionary()
+    _wrapped: WeakKeyDictionary[nn.Module, _Wrapped] = WeakKeyDictionary()
 
     def on_replicate(self, module: nn.Module, stack: Stack) -> None:
         trainable = [parameter for parameter in module.parameters() if parameter.requires_grad][:_MOST]
