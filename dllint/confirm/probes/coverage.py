@@ -42,12 +42,11 @@ class _Watched(Notes):
         return parameter
 
 
-class _List:
+class _List(Notes):
     """Parameters in the order in which they were seen. They may be gone, and others may have their ids."""
 
-    def __init__(self) -> None:
-        self.items: list[_Watched] = []
-        self._by_id: dict[int, _Watched] = {}
+    items: list[_Watched] = []
+    _by_id: dict[int, _Watched] = {}
 
     def add(self, parameter: Tensor) -> _Watched:
         item = _Watched(ref(parameter), parameter.dim() > 1, _edge(parameter), f"shape {list(parameter.shape)}")

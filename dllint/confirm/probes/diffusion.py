@@ -92,7 +92,8 @@ class Diffusion(PlaceProbe[_Losses]):
 
     def _look(self, seen: _Losses, noisy: Tensor, target: Tensor, steps: list[Tensor]) -> None:
         x, noise = noisy.reshape(len(noisy), -1), target.reshape(len(target), -1)
-        shares = _covariance(x, noise)
+        centered = noise - noise.mean(1, keepdim=True)
+        shares = (x * centered).mean(1) / centered.square().mean(1)  # how much of the noise is in each sample
         if not _is_white(noise) or float(shares.median()) < _WHITE:
             return
         if not seen.looks:
@@ -139,12 +140,6 @@ class Diffusion(PlaceProbe[_Losses]):
             ((_, most),) = seen.conditions.most_common(1)
             share = most / samples if most > 1 else 0.0
             yield self.judgement("DL946", seen, decided(share < _DROPPED, True), "", "", share=share, samples=samples)
-
-
-def _covariance(x: Tensor, noise: Tensor) -> Tensor:
-    """How much of the noise is in each sample."""
-    centered = noise - noise.mean(1, keepdim=True)
-    return (x * centered).mean(1) / centered.square().mean(1)
 
 
 def _are_shares(shares: Tensor, schedule: Tensor, steps: Tensor) -> bool:

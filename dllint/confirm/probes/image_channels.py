@@ -51,7 +51,13 @@ class ImageChannels(PlaceProbe[_Images]):
 
     def judge_each(self, seen: _Images) -> Judgements:
         seen.first = 0
-        yield from self._order(seen) if seen.rule == "DL505" else self._number(seen)
+        if seen.rule == "DL505":
+            yield from self._order(seen)
+            return
+        told = f"made {seen.after} channels of {seen.before} in {seen.wrong} of {seen.looks} images"
+        if seen.refused:
+            told = f"refused {seen.refused} images: they have {seen.before} channels, and it {seen.after} means"
+        yield self.judgement("DL509", seen, decided(seen.wrong, seen.looks >= ENOUGH), told)
 
     def _order(self, seen: _Images) -> Judgements:
         blue, red = seen.kinds["blue"], seen.kinds["red"]
@@ -70,12 +76,6 @@ class ImageChannels(PlaceProbe[_Images]):
             told["CONFIRMED"] += "; they are normalized with the numbers of ImageNet, which are for red first"
         voice: Voice = "note" if seen.as_red else ""
         yield self.judgement("DL505", seen, verdict, told[verdict], voice, **seen.kinds, correlation=related)
-
-    def _number(self, seen: _Images) -> Judgements:
-        told = f"made {seen.after} channels of {seen.before} in {seen.wrong} of {seen.looks} images"
-        if seen.refused:
-            told = f"refused {seen.refused} images: they have {seen.before} channels, and it {seen.after} means"
-        yield self.judgement("DL509", seen, decided(seen.wrong, seen.looks >= ENOUGH), told)
 
 
 def _related(means: list[list[float]]) -> float:

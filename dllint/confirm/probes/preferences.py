@@ -122,7 +122,10 @@ class Preferences(PlaceProbe[_Pairs]):
         if seen.looks >= ENOUGH:
             seen.first = 0
             yield from self._reference(seen)
-            yield from self._numbers(seen)
+            most, beta = _FULL if seen.share > 0.5 else _ADAPTER, seen.beta
+            is_wild = beta is not None and not _BETAS[0] <= beta <= _BETAS[1]
+            told = f", and beta {beta:.3g}" if beta is not None else ""
+            yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), told)
 
     def _reference(self, seen: _Pairs) -> Judgements:
         """DL911."""
@@ -137,13 +140,6 @@ class Preferences(PlaceProbe[_Pairs]):
         is_good = not is_off and seen.begins and seen.after >= ENOUGH and not seen.still
         told = "; ".join(reasons) or f"the first loss is {seen.loss:.4f}, and the reference stays as it is"
         yield self.judgement("DL911", seen, decided(reasons, is_good), told, moved=has_moved)
-
-    def _numbers(self, seen: _Pairs) -> Judgements:
-        """DL910."""
-        most, beta = _FULL if seen.share > 0.5 else _ADAPTER, seen.beta
-        is_wild = beta is not None and not _BETAS[0] <= beta <= _BETAS[1]
-        told = f", and beta {beta:.3g}" if beta is not None else ""
-        yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), told)
 
 
 def _factor(node: Any) -> float | None:

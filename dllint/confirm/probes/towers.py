@@ -8,12 +8,11 @@ far as another.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, ObjectProbe, Samples, decided, events, stack_of
 
@@ -56,7 +55,8 @@ class Towers(ObjectProbe[_Model]):
             for name, part in model.parts.items():
                 trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
                 part.trainable = max(part.trainable, len(trainable))
-                part.fed += _has_gradient(trainable)
+                norms = [p.grad.norm() for p in trainable if p.grad is not None]
+                part.fed += bool(norms) and bool(torch.stack(norms).max() > 0)
 
     def judge_each(self, seen: _Model) -> Judgements:
         trained = {name: part for name, part in seen.parts.items() if part.trainable}
@@ -90,8 +90,3 @@ def _parts(module: nn.Module) -> list[str]:
 
 def _outermost(names: list[str]) -> list[str]:
     return [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
-
-
-def _has_gradient(parameters: Sequence[Tensor]) -> bool:
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    return bool(gradients) and bool(torch.stack([gradient.norm() for gradient in gradients]).max() > 0)
