@@ -50,7 +50,7 @@ def observe_fetching(folder: str) -> None:
         with images.fetching(is_worker=get_worker_info() is not None):
             result = _guarded(original, fetcher, index, folder)
         after = _states(fetcher)
-        _write(folder, "fetch", lambda: _noted(fetcher, before, after, sizes, result))
+        _write(folder, "fetch", fetcher, lambda: _noted(fetcher, before, after, sizes, result))
         return result
 
     for name in _FETCHERS:
@@ -83,23 +83,14 @@ def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
         return original(fetcher, index)
     except Exception as raised:
         error = raised
-        _write(folder, "failure", lambda: {**_about(fetcher), **reason(error, index, fetcher)})
+        _write(folder, "failure", fetcher, lambda: reason(error, index, fetcher))
         raise
-
-
-def _about(fetcher: Any) -> dict[str, Any]:
-    """What all notes say: whose they are, and what has been normalized there."""
-    worker = get_worker_info()
-    number = worker.id if worker is not None else -1
-    known = {"worker": number, "rank": _rank(), "dataset": key_of(fetcher.dataset)}
-    return {**known, "normalized": images.normalized()}
 
 
 def _noted(
     fetcher: Any, before: dict[str, str], after: dict[str, str], sizes: dict[str, int], batch: Any
 ) -> dict[str, Any]:
     return {
-        **_about(fetcher),
         "states": {name: [state, after[name]] for name, state in before.items() if name in after},
         **(_contents(batch) if isinstance(fetcher.dataset, IterableDataset) else {}),
         "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
@@ -115,10 +106,13 @@ def _contents(batch: Any) -> dict[str, str]:
     return {"content": content_of(batch), "labels": content_of(telling)}
 
 
-def _write(folder: str, kind: str, make: Callable[[], dict[str, Any]]) -> None:
+def _write(folder: str, kind: str, fetcher: Any, make: Callable[[], dict[str, Any]]) -> None:
+    """Write a note, with what all of them say: whose it is, and what has been normalized there."""
+    worker = get_worker_info()
     try:
+        known = {"worker": -1 if worker is None else worker.id, "rank": _rank(), "dataset": key_of(fetcher.dataset)}
         with open(Path(folder, f"{kind}-{os.getpid()}.jsonl"), "a") as file:
-            file.write(json.dumps(make()) + "\n")
+            file.write(json.dumps({**known, "normalized": images.normalized(), **make()}) + "\n")
     except Exception as error:  # the worker must go on as without dllint
         print(f"dllint confirm: the state of a worker cannot be noted: {error!r}", file=sys.stderr)
 

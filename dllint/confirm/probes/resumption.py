@@ -11,31 +11,26 @@ from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.evidence import counted_back
 from dllint.confirm.inside.parts import has_optimizer
-from dllint.confirm.probes.base import Judgements, Notes, Probe, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import Judgements, Probe, Stack, decided, events, stack_of
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
 _STEADY = ("ReduceLROnPlateau", "ConstantLR")
-
-
-class _Counters(Notes):
-    """The counters of a checkpoint that was read, and those of the first one saved afterwards."""
-
-    read: dict[str, int]
-    stack: Stack
-    saved: dict[str, int] = {}
+_NONE = "none that is in both, or nothing was saved"
 
 
 class Resumption(Probe):
     _optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
     _restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
-    _read: _Counters | None = None
+    _read: dict[str, int] = {}  # the counters of a checkpoint that was read,
+    _read_at: Stack = ()
+    _saved: dict[str, int] = {}  # and those of the first one saved afterwards
     _is_resumed = False
 
     def on_state_read(self, event: events.StateRead) -> None:
         counters = counters_of(event.result)
-        if counters and has_optimizer(event.result) and self._read is None:
-            self._read = _Counters(counters, stack_of(event))
+        if counters and has_optimizer(event.result) and not self._read:
+            self._read, self._read_at = counters, stack_of(event)
 
     def on_state_restored(self, event: events.StateRestored) -> None:
         owner, state = event.target, event.state
@@ -64,22 +59,18 @@ class Resumption(Probe):
             self.judge_now("DL714", self.now(place), scaler not in self._restored, kind=type(scaler).__name__)
 
     def on_state_saved(self, event: events.StateSaved) -> None:
-        if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:
-            self._read.saved = counters_of(event.content)
+        if self._read and self._is_resumed and not self._saved and self.run.steps:
+            self._saved = counters_of(event.content)
 
     def judge(self) -> Judgements:
         yield from super().judge()
-        if self._read is not None and self._is_resumed:
-            yield from self._counted(self._read)
-
-    def _counted(self, counters: _Counters) -> Judgements:
-        """DL711."""
-        common = [name for name in counters.read if name in counters.saved]
-        back = counted_back(counters.read, counters.saved)
-        told = ", ".join(f"`{name}` {counters.read[name]} and {counters.saved[name]}" for name in back or common)
-        told = f"what was read and what was saved next counts {told or 'none that is in both, or nothing was saved'}"
-        found = {"read": counters.read, "saved": counters.saved}
-        yield self.judgement("DL711", self.whole(counters.stack), decided(back, common), told, **found)
+        if self._read and self._is_resumed:
+            common = [name for name in self._read if name in self._saved]
+            back = counted_back(self._read, self._saved)
+            told = ", ".join(f"`{name}` {self._read[name]} and {self._saved[name]}" for name in back or common)
+            told = f"what was read and what was saved next counts {told or _NONE}"
+            found = {"read": self._read, "saved": self._saved}
+            yield self.judgement("DL711", self.whole(self._read_at), decided(back, common), told, **found)
 
 
 def counters_of(content: Any) -> dict[str, int]:
