@@ -122,8 +122,8 @@ def confirm(
     questions: Sequence[Finding] = (),
 ) -> tuple[Outcome, Verdicts]:
     """Run a command under probes, and join what it shows with findings and questions. Raises RunError."""
-    from dllint.confirm.ending import told
     from dllint.confirm.launch import run
+    from dllint.confirm.terminal import told
     from dllint.confirm.verdicts import settle
 
     outcome = run(target.words, settings, in_place=in_place, show_output=show_output)
@@ -154,8 +154,8 @@ def _check_resuming(target: Target, given: dict[str, Any], outcome: Outcome, ver
     from dataclasses import replace
     from tempfile import TemporaryDirectory
 
+    from dllint.confirm.comparing import compare_runs
     from dllint.confirm.launch import run
-    from dllint.confirm.resuming import compare_runs
     from dllint.confirm.verdicts import settle_by_resuming
 
     settings = replace(_settings(given, target), mode="resume")
@@ -310,8 +310,8 @@ def _from_report(file: str) -> list[Finding]:
 
 def _write_files(given: dict[str, Any], verdicts: Verdicts, outcome: Outcome) -> None:
     """Write the reports that are asked for. Raises OutputError."""
+    from dllint.confirm.documents import as_json
     from dllint.confirm.page import as_page
-    from dllint.confirm.record import as_json
 
     for option, render in (("json_file", as_json), ("html_file", as_page), ("sarif_file", _as_sarif)):
         if file := given[option]:
@@ -322,14 +322,14 @@ def _write_files(given: dict[str, Any], verdicts: Verdicts, outcome: Outcome) ->
 
 
 def _as_sarif(verdicts: Verdicts, outcome: Outcome) -> str:
-    from dllint.confirm.sarif import as_sarif
+    from dllint.confirm.documents import as_sarif
     from dllint.registry import load_rules
 
     return as_sarif(verdicts, outcome, load_rules(), Path())
 
 
 def _exit_code(verdicts: Verdicts, outcome: Outcome) -> int:
-    from dllint.confirm.ending import has_failed
+    from dllint.confirm.terminal import has_failed
 
     if verdicts.confirmed:
         return 1

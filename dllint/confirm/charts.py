@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from dllint.confirm.evidence import Record
-from dllint.confirm.pictures import Histogram, Layer, Units
+from dllint.confirm.evidence import Histogram, Layer, Record, Units
 
 _LOGARITHMIC = ("lr", "scale", "update_ratio", "rate")
 _BLUE, _ORANGE, _RED, _GRAY = "#2f6db3", "#d9822b", "#b3261e", "#9aa3ad"

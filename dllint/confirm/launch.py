@@ -7,7 +7,10 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +19,6 @@ from typing import Literal
 
 import dllint
 from dllint.confirm.evidence import ATTACHED, RECORDS, Record, Settings, read_record
-from dllint.confirm.output import Reader
 from dllint.confirm.rules import declare
 from dllint.errors import Terminated, UserError
 
@@ -24,6 +26,9 @@ _INJECTED = Path(__file__).parent / "injected"
 _QUIET = {"WANDB_MODE": "disabled", "COMET_MODE": "disabled", "NEPTUNE_MODE": "debug", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _PROMPT = 5.0  # seconds in which a script ends that was interrupted with dllint
 _PATIENCE = 60.0  # seconds beyond its own limit after which the run is ended from outside
+_LINES = 20  # that are kept
+_LONGEST = 200  # characters of a line that are kept
+_AFTERWARDS = 2.0  # seconds after the end of a command, for what it has started may hold its output open
 
 
 class RunError(UserError):
@@ -98,7 +103,7 @@ def _wait(outcome: Outcome, environment: dict[str, str], seconds: float, show_ou
         child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except OSError as error:
         raise RunError(f"{command[0]} cannot be run: {error.strerror}") from error
-    reader = Reader(child, show_output)
+    reader = _Reader(child, show_output)
     try:
         outcome.exit_code = child.wait(seconds + _PATIENCE if seconds else None)
     except subprocess.TimeoutExpired:
@@ -155,3 +160,46 @@ def _records(folder: Path) -> list[Record]:
     for judgement in (judgement for record in records for judgement in record.judgements):
         declare(judgement)
     return sorted(records, key=lambda record: (record.rank, record.process))
+
+
+class _Reader:
+    """Passes on what a child prints, in a thread of its own, and keeps its last lines."""
+
+    def __init__(self, child: subprocess.Popen[bytes], is_shown: bool) -> None:
+        self._child = child
+        self._is_shown = is_shown and _has_descriptor()
+        self._lines: deque[bytes] = deque(maxlen=_LINES)
+        self._rest = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def last_lines(self) -> list[str]:
+        """The last lines that are not empty, once the child has ended."""
+        self._thread.join(_AFTERWARDS)
+        lines = [line.decode(errors="replace").rstrip()[:_LONGEST] for line in (*self._lines, self._rest)]
+        return [line for line in lines if line]
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        source = self._child.stdout.fileno()
+        while part := os.read(source, 65536):
+            if self._is_shown:
+                self._show(part)
+            *lines, self._rest = (self._rest + part).split(b"\n")
+            self._lines.extend(line.rstrip(b"\r").rpartition(b"\r")[2] for line in lines)  # the last state of a bar
+            self._rest = self._rest.rpartition(b"\r")[2] or self._rest[-_LONGEST:]
+
+    def _show(self, part: bytes) -> None:
+        try:
+            sys.stderr.flush()
+            while part:
+                part = part[os.write(sys.stderr.fileno(), part) :]
+        except (OSError, ValueError):  # nobody reads it any more
+            self._is_shown = False
+
+
+def _has_descriptor() -> bool:
+    try:
+        return sys.stderr is not None and sys.stderr.fileno() >= 0
+    except (OSError, ValueError):
+        return False

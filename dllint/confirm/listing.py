@@ -21,15 +21,11 @@ def class_name(name: str) -> str:
     return "".join(word.title() for word in name.split("_"))
 
 
-def _names() -> tuple[str, ...]:
-    """The files that have the class of a probe. That is known without parsing them, as each run asks for it."""
-    files = sorted(_FOLDER.glob("*.py"))
-    found = [file.stem for file in files if f"\nclass {class_name(file.stem)}(" in file.read_text("utf-8")]
-    return tuple(name for name in found if name not in EXPERIMENTS.values())
-
-
-NAMES = _names()
-"""The probes that take part in other runs."""
+_found = [
+    file.stem for file in sorted(_FOLDER.glob("*.py")) if f"\nclass {class_name(file.stem)}(" in file.read_text("utf-8")
+]
+NAMES = tuple(name for name in _found if name not in EXPERIMENTS.values())
+"""The probes that take part in other runs. They are known without parsing their files, as each run asks for them."""
 
 
 def _about(name: str) -> str:

@@ -18,16 +18,6 @@ from dllint.confirm.verdicts import Settled, Verdicts
 from dllint.errors import UserError
 
 _TONES = {"CONFIRMED": "bad", "ALARM": "bad", "FAILED": "bad", "REFUTED": "good", "PASSED": "good", "NOTE": "note"}
-_COLOURS = {
-    "E": "#6b7680",
-    "F": "#2f6db3",
-    "f": "#8db4dd",
-    "B": "#d9822b",
-    "Z": "#b9c0c7",
-    "S": "#3d8b50",
-    "L": "#8e5bb5",
-}
-_FADED = ("Z", "f")
 _LONGEST_TIMELINE = 240
 _STYLE = Path(__file__).with_name("page.css")
 
@@ -137,8 +127,7 @@ def _run(record: Record, number: int) -> Iterator[str]:
 def _events(timeline: str) -> str:
     names = {letter: name for name, letter in MARKS.items()}
     spans = "".join(
-        f'<span class="{"faded" if letter in _FADED else ""}" style="background:{_COLOURS.get(letter, "#52606d")}" '
-        f'title="{names.get(letter, "")}">{letter}</span>'
+        f'<span class="{letter}" title="{names.get(letter, "")}">{letter}</span>'
         for letter in timeline[:_LONGEST_TIMELINE]
     )
     legend = ", ".join(f"{letter} {names[letter]}" for letter in dict.fromkeys(timeline) if letter in names)

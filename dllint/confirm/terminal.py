@@ -1,11 +1,14 @@
-"""The report of a run for people: a line for each verdict, the order of events, and the loss as a picture."""
+"""The report of a run for people: a line for each verdict, the order of events, and the loss as a picture; and how the
+command ended: whether it failed, by what, and what to try where it came to no step."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 
 from dllint.confirm.evidence import Judgement, Record
+from dllint.confirm.launch import Outcome
 from dllint.confirm.rules import EXPERIMENTS
 from dllint.confirm.verdicts import Settled, Verdicts
 from dllint.report.style import Style
@@ -21,16 +24,47 @@ _ENDS = {
     "exception": "an exception ended it",
     "end": "the script ended",
 }
+_BY_BUDGET = ("budget", "backwards", "time")
+_INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
+_SHOWN = 8  # of its last lines
+_ADVICE = (
+    (("the following arguments are required", "usage:", "Usage:", "Missing option"), "give its arguments after `--`"),
+    (("ModuleNotFoundError", "ImportError"), "name the Python that has what the script imports, with --python"),
+    (
+        ("MASTER_ADDR", "LOCAL_RANK", "'RANK'", "WORLD_SIZE"),
+        'start it with its launcher: --run "torchrun ... train.py"',
+    ),
+    (
+        ("device-side assert",),
+        "run it with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see where: an index is out of range, such as a label "
+        "or a token",
+    ),
+    (("CUDA", "cuda", "NVIDIA", "nccl", "NCCL"), "pass what makes it use the CPU, or run it where its devices are"),
+    (("ConnectionError", "HTTPError", "URLError", "Max retries", "offline"), "download its data and weights before"),
+    (("FileNotFoundError", "No such file", "NotADirectoryError"), "run it where its data is, or pass a path to some"),
+    (("MemoryError", "out of memory", "OutOfMemoryError"), "pass what makes its model or its batches smaller"),
+)
+"""What to try, by words in the last lines of a command; the first that fit."""
+
+_MISSING = {
+    "nothing": "no Python was attached to. PYTHONPATH leads to the probes, which `python -I`, `python -E` and programs "
+    "that are frozen do not look at",
+    "python": "it imports no torch",
+    "torch": "it imports torch, but passes over no loader, and makes no backward pass and no step",
+}
 
 
 def render(verdicts: Verdicts, records: Sequence[Record], *, color: bool) -> str:
     """The whole report."""
     style = Style(color)
-    lines = [line for item in verdicts.settled for line in (_settled(item, style), *_answers(item))]
+    lines = [line for item in verdicts.settled for line in _settled(item, style)]
     lines += [_unasked(label, judgement, style) for label, judgement in verdicts.shown()]
     for record in records:
         lines += ["", *_run(record)]
-    lines += _questions(verdicts.questions, style)
+    if verdicts.questions:  # what the linter has asked without being sure, and the run has not answered with yes
+        asked = count(len(verdicts.questions), "more question")
+        lines += ["", f"The linter asked {asked}, which no finding depends on:"]
+        lines += [line for item in verdicts.questions for line in _settled(item, style)]
     return "\n".join([*lines, "", _summary(verdicts)]) + "\n"
 
 
@@ -46,27 +80,16 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BLOCKS[round((value - low) * scale)] if value - value == 0 else "?" for value in shown)
 
 
-def _settled(item: Settled, style: Style) -> str:
+def _settled(item: Settled, style: Style) -> Iterator[str]:
+    """A finding, and a line for each thing that it assumes, with what the run answers to it."""
     finding = item.finding
     place = _place(finding.location.path, finding.location.cell, finding.location.line)
     what = item.judgement.message if item.judgement is not None else item.reason
     steps = "" if item.judgement is None else _steps(item.judgement)
     premise = f" ({one_line(item.premise)})" if item.premise and not item.answers else ""
-    return f"{_label(item.answer, style)} {finding.code} {place} {finding.name}: {one_line(what)}{steps}{premise}"
-
-
-def _answers(item: Settled) -> Iterator[str]:
-    """A line for each thing that the finding assumes, with what the run answers to it."""
+    yield f"{_label(item.answer, style)} {finding.code} {place} {finding.name}: {one_line(what)}{steps}{premise}"
     for each in item.answers:
         yield f"{'':13}{one_line(each.assumption.text)}? {each.answer}: {one_line(each.why)}"
-
-
-def _questions(questions: Sequence[Settled], style: Style) -> list[str]:
-    """What the linter has asked without being sure, and the run has not answered with yes."""
-    if not questions:
-        return []
-    told = [line for item in questions for line in (_settled(item, style), *_answers(item))]
-    return ["", f"The linter asked {count(len(questions), 'more question')}, which no finding depends on:", *told]
 
 
 def _unasked(label: str, judgement: Judgement, style: Style) -> str:
@@ -115,3 +138,53 @@ def _summary(verdicts: Verdicts) -> str:
     if shown := [*verdicts.alarms, *verdicts.notes]:
         told += f"\n`dllint rule {shown[0].rule}` says what that means and what to do."
     return told
+
+
+def has_failed(outcome: Outcome) -> bool:
+    """Whether a command failed by itself: neither dllint nor the user ended it."""
+    is_interrupted = any(record.error.startswith("KeyboardInterrupt") for record in outcome.records)
+    if not outcome.exit_code or outcome.exit_code in _INTERRUPTED or is_interrupted:
+        return False
+    raised = any(record.stop == "exception" for record in outcome.records)
+    return raised or not any(record.stop in _BY_BUDGET for record in outcome.records)
+
+
+def told(outcome: Outcome) -> list[str]:
+    """How the command ended, as lines for people, if it failed or made no step; nothing otherwise."""
+    steps = max((record.steps for record in outcome.records), default=0)
+    if has_failed(outcome):
+        when = f"after {steps} steps" if steps else "before any step"
+        lines = [f"the command failed {when}: {_what_failed(outcome)}"]
+    elif not steps and not any(record.backwards for record in outcome.records):
+        lines = [_nothing(outcome)]
+    else:
+        return []
+    if outcome.output:
+        lines += ["its last lines:", *(f"  {line}" for line in outcome.output[-_SHOWN:])]
+    return lines if steps else [*lines, *_advice(outcome)]
+
+
+def _what_failed(outcome: Outcome) -> str:
+    """The exception and the exit code, or the signal."""
+    errors = [record.error for record in outcome.records if record.stop == "exception"]
+    if any(line.startswith("Traceback") for line in outcome.output):
+        errors += [line for line in outcome.output[-1:] if not line.startswith(" ")]
+    code, signals = outcome.exit_code, {each.value: each.name for each in signal.Signals}
+    how = f"signal {signals.get(-code, str(-code))}" if code < 0 else f"exit code {code}"
+    return f"{errors[0]} ({how})" if errors else how
+
+
+def _nothing(outcome: Outcome) -> str:
+    if outcome.is_killed or any(record.stop == "time" for record in outcome.records):
+        return "its time was over before any step: give it more with --max-seconds"
+    if outcome.records:
+        return "the command made no step and no backward pass"
+    return f"the command trained nothing that the probes saw: {_MISSING[outcome.reached]}"
+
+
+def _advice(outcome: Outcome) -> Iterator[str]:
+    text = "\n".join([*outcome.output, *(record.error for record in outcome.records)])
+    fitting = (advice for words, advice in _ADVICE if any(word in text for word in words))
+    advice = next(fitting, "see whether it trains without dllint" if has_failed(outcome) else "")
+    if advice:
+        yield f"try: {advice}"

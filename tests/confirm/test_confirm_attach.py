@@ -14,6 +14,7 @@ import pytest
 from confirm_support import SCRIPTS
 
 from dllint.cli import main
+from dllint.confirm.evidence import Settings
 from dllint.confirm.listing import EXPERIMENTS, NAMES, chosen, class_name
 from dllint.errors import UserError
 
@@ -132,6 +133,17 @@ def test_a_probe_is_a_file_and_the_class_of_its_name() -> None:
     for probe in (*PROBES, *map(experiment, EXPERIMENTS)):
         assert probe.__module__ == f"dllint.confirm.probes.{probe.name}"
         assert probe.__name__ == class_name(probe.name)
+
+
+def test_each_probe_remembers_for_itself() -> None:
+    from dllint.confirm.inside.run import Run
+    from dllint.confirm.probes import PROBES, experiment
+
+    run = Run(Settings(""))
+    for kind in (*PROBES, *map(experiment, EXPERIMENTS)):
+        one, other = kind(run), kind(run)
+        own = [name for name, value in vars(one).items() if hasattr(value, "copy")]
+        assert own and all(vars(one)[name] is not vars(other)[name] for name in own)
 
 
 LOOKED_FOR = """

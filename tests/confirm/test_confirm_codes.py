@@ -20,7 +20,7 @@ from dllint.registry import load_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"DL\d{3}|[a-z]+(-[a-z]+)+")
-PLACES = ("probes", "ranks.py", "resuming.py")
+PLACES = ("probes", "comparing.py")
 NO_CODES = {"dllint-confirm", "lr-range", "auto-generated"}
 
 
@@ -106,8 +106,8 @@ def test_the_probe_of_the_documentation_judges(smoothing: float, verdict: str) -
     pytest.importorskip("torch")
     import torch
 
-    from dllint.confirm.inside.places import place
     from dllint.confirm.inside.run import Run
+    from dllint.confirm.inside.stacks import place
     from dllint.confirm.probes.events import LossCall
 
     page = (ROOT / "docs" / "writing-rules.md").read_text("utf-8")

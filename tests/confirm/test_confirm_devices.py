@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from dllint.confirm.ending import has_failed, told
 from dllint.confirm.evidence import Judgement, Record, Settings
 from dllint.confirm.inside import devices
 from dllint.confirm.inside.run import Run
 from dllint.confirm.launch import Outcome
 from dllint.confirm.probes.base import Probe
+from dllint.confirm.terminal import has_failed, told
 
 LOST = "CUDA error: device-side assert triggered\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
 

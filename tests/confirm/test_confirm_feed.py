@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dllint.confirm.inside.feed import Feed  # noqa: E402
+from dllint.confirm.inside.loaders import Feed  # noqa: E402
 
 
 def loader(samples: int = 8) -> Any:

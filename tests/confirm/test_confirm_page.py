@@ -17,10 +17,9 @@ from plotly.offline import get_plotlyjs
 from test_confirm_verdicts import finding, judgement
 
 from dllint.assumptions import Assumption
-from dllint.confirm.evidence import Judgement, ProbeError, Record
+from dllint.confirm.evidence import Histogram, Judgement, Layer, Order, Pictures, ProbeError, Record, Units
 from dllint.confirm.launch import Outcome
 from dllint.confirm.page import PageError, as_page
-from dllint.confirm.pictures import Histogram, Layer, Order, Pictures, Units
 from dllint.confirm.verdicts import settle
 
 

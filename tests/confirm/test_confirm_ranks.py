@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confirm_support import SCRIPTS, observed
 
+from dllint.confirm.comparing import compare_ranks
 from dllint.confirm.evidence import Judgement, Record
-from dllint.confirm.ranks import compare_ranks
 from dllint.confirm.verdicts import settle
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confirm_support import SCRIPTS
 
+from dllint.confirm.comparing import compare_runs
 from dllint.confirm.evidence import Judgement, Moment, Record, Settings
 from dllint.confirm.launch import run
-from dllint.confirm.resuming import compare_runs
 from dllint.confirm.verdicts import settle, settle_by_resuming
 from dllint.findings import Finding, Location
 

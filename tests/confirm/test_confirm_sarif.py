@@ -12,9 +12,9 @@ from test_confirm_verdicts import finding, judgement, record
 
 from dllint.assumptions import Assumption
 from dllint.cli import main
+from dllint.confirm.documents import as_sarif
 from dllint.confirm.evidence import Judgement
 from dllint.confirm.launch import Outcome
-from dllint.confirm.sarif import as_sarif
 from dllint.confirm.verdicts import settle
 from dllint.registry import load_rules
 

@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from dllint.assumptions import Assumption
+from dllint.confirm.documents import as_json
 from dllint.confirm.evidence import Judgement, Line, Record, Sight
 from dllint.confirm.launch import Outcome
-from dllint.confirm.record import as_json
 from dllint.confirm.rules import judged
 from dllint.confirm.terminal import render, sparkline
 from dllint.confirm.verdicts import set_questions_aside, settle, upheld

@@ -1,15 +1,18 @@
 """What GPUs have of their own: graphs that are captured, errors that come later, and tensors of which each rank has a
-part."""
+part; and modes of the script's that change what functions of torch do, such as a default device. These are not for what
+dllint computes itself, but for the models that it calls: https://docs.pytorch.org/docs/stable/notes/extending.html"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 _asks_whether_it_captures: Callable[[], bool] = getattr(torch._C, "_cuda_isCurrentStreamCapturing", bool)
+_CAN_BE_CHOSEN = hasattr(torch._C, "_EnableTorchFunction")  # torch 2.6 and later
 
 
 def is_capturing() -> bool:
@@ -44,3 +47,14 @@ def local(tensor: Tensor) -> Tensor:
 def is_sharded(module: nn.Module) -> bool:
     """Whether ``fully_shard`` has given each rank a part of the parameters of a module."""
     return hasattr(module, "reshard")
+
+
+def without_modes() -> AbstractContextManager[Any]:
+    """Functions of torch do what they do by themselves, whatever the script has set."""
+    return torch._C.DisableTorchFunction() if _CAN_BE_CHOSEN else nullcontext()
+
+
+def with_modes() -> AbstractContextManager[Any]:
+    """They do what they do for the script."""
+    enabled: AbstractContextManager[Any] = torch._C._EnableTorchFunction() if _CAN_BE_CHOSEN else nullcontext()
+    return enabled

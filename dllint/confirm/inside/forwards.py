@@ -14,10 +14,9 @@ import torch.nn.functional as functional
 from torch import nn
 from torch.jit import _builtins
 
-from dllint.confirm.inside.patching import observe
-from dllint.confirm.inside.places import here, stack_of
+from dllint.confirm.inside.patching import observe, replace
 from dllint.confirm.inside.run import Run
-from dllint.confirm.inside.stacks import calling_module, stack
+from dllint.confirm.inside.stacks import calling_module, here, stack, stack_of
 from dllint.events import ModeChange, ModelForward
 from dllint.values import Arguments
 
@@ -80,7 +79,7 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         is_due = run.is_due(sys._getframe(1), evaluates=not with_gradients)
         if (is_due or not run.rests.are_on) and not is_model(module):
             if is_due:
-                run.guard(aside, module, arguments, named)
+                run.guard(lambda: run.tell("call_aside", module, arguments, named, stack()))
             return original(module, *arguments, **named)
         calls.outermost = module
         try:
@@ -100,9 +99,6 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         run.see(f"model {type(module).__name__}", stack_of(event))
         run.emit(event)
 
-    def aside(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-        run.tell("call_aside", module, inputs, named, stack())
-
     nn.Module.__call__ = observed  # type: ignore[method-assign]
 
 
@@ -110,22 +106,16 @@ def _observe_modes(run: Run) -> None:
     """Observe which module is put into a mode; those inside of it follow, and are not told of."""
     inside = threading.local()
 
-    def observed(name: str) -> None:
-        original: Any = getattr(nn.Module, name)
+    def changing(original: Any, module: nn.Module, *arguments: Any, **named: Any) -> Any:
+        if getattr(inside, "module", None) is not None or not run.is_listening:
+            return original(module, *arguments, **named)
+        inside.module = module
+        try:
+            result = original(module, *arguments, **named)
+        finally:
+            inside.module = None
+        run.guard(lambda: run.emit(here(ModeChange, module, module.training)))
+        return result
 
-        @functools.wraps(original)
-        def changing(module: nn.Module, *arguments: Any, **named: Any) -> Any:
-            if getattr(inside, "module", None) is not None or not run.is_listening:
-                return original(module, *arguments, **named)
-            inside.module = module
-            try:
-                result = original(module, *arguments, **named)
-            finally:
-                inside.module = None
-            run.guard(lambda: run.emit(here(ModeChange, module, module.training)))
-            return result
-
-        setattr(nn.Module, name, changing)
-
-    observed("train")
-    observed("eval")
+    replace(nn.Module, "train", changing)
+    replace(nn.Module, "eval", changing)

@@ -1,27 +1,87 @@
-"""Observes functions beside training and losses: distributions, embeddings, loading, deviations and derivatives."""
+"""Observes functions: losses, which the modules of ``torch.nn`` call as well, distributions, embeddings, deviations and
+derivatives; what is loaded, saved, read and restored, which is sent where the files of the script are kept."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
+from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from dllint.confirm.inside.devices import fails_later, is_device_lost
-from dllint.confirm.inside.patching import observe, replace
+from dllint.confirm.inside.files import for_reading, for_writing
+from dllint.confirm.inside.patching import ended, observe, replace
 from dllint.confirm.inside.run import Run
-from dllint.confirm.inside.stacks import calling_module, stack
-from dllint.confirm.probes.events import Load
+from dllint.confirm.inside.stacks import calling_module, here, stack, stack_of
+from dllint.confirm.inside.training import gradient_scaler
+from dllint.confirm.probes.events import Load, LossCall
+from dllint.events import StateRead, StateRestored, StateSaved, StateTaken
+from dllint.values import Arguments
+
+_LOSSES = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+)
+_OF_CLASSES = ("cross_entropy", "nll_loss")  # whose targets are looked up
 
 
 def observe_all(run: Run) -> None:
     """Observe them."""
+    for name in _LOSSES:
+        if hasattr(functional, name):
+            _observe_loss(run, name, inspect.signature(getattr(functional, name)).parameters)
     _observe_distributions(run)
     _observe_embeddings(run)
     _observe_loading(run)
     _observe_numbers(run)
+    _observe_files(run)
+    _observe_states(run)
+
+
+def _observe_loss(run: Run, name: str, parameters: Mapping[str, inspect.Parameter]) -> None:
+    defaults = {key: parameter.default for key, parameter in parameters.items()}
+
+    def bound(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        return {**defaults, **dict(zip(defaults, arguments, strict=False)), **named}
+
+    def computed(result: Any, *arguments: Any, **named: Any) -> None:
+        values = bound(arguments, named)
+        scores, target = values.pop("input"), values.pop("target")
+        if all(isinstance(value, Tensor) for value in (scores, target, result)):
+            call = here(LossCall, f"torch.nn.functional.{name}", scores, target, values, None, result)
+            run.see(f"loss {name}", stack_of(call))
+            run.emit(call)
+
+    def refused(error: Exception | None, *arguments: Any, **named: Any) -> None:
+        values = bound(arguments, named)
+        scores, target = values["input"], values["target"]
+        if isinstance(scores, Tensor) and isinstance(target, Tensor) and not is_device_lost(error):
+            run.tell("loss_refused", name, scores, target, stack())
+
+    def given(*arguments: Any, **named: Any) -> None:
+        values = bound(arguments, named)
+        scores, target = values["input"], values["target"]
+        if isinstance(target, Tensor) and fails_later(target) and target.numel() and not target.is_floating_point():
+            classes = scores.shape[min(1, scores.dim() - 1)]
+            if bool(((target >= classes) & (target != values["ignore_index"])).any()):
+                refused(None, *arguments, **named)
+
+    before = given if name in _OF_CLASSES else None
+    observe(run, functional, name, before=before, after=computed, failed=refused, told="sampled")
 
 
 def _observe_distributions(run: Run) -> None:
@@ -84,3 +144,29 @@ def _keep_warnings_of_deviations() -> None:
         return result
 
     replace(torch.Tensor, "std", std)
+
+
+def _observe_files(run: Run) -> None:
+    """Observe ``torch.save`` and ``torch.load``, whose files are written and read without Python."""
+    if run.settings.scratch:
+        replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
+        replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))
+    observe(run, torch, "save", before=lambda obj, f, *_, **__: run.emit(here(StateSaved, obj, f, "torch.save")))
+    observe(run, torch, "load", after=lambda content, f, *_, **__: run.emit(here(StateRead, f, content)))
+
+
+def _observe_states(run: Run) -> None:
+    def restoring(owner: Any, state_dict: Any, *arguments: Any, **named: Any) -> None:
+        given = Arguments[Any]((state_dict, *arguments), named)
+        run.emit(here(StateRestored, owner, state_dict, given))
+
+    def asked(state: Any, module: nn.Module, *_: Any, **named: Any) -> None:
+        if named.get("destination") is None:  # else it is part of a module that is asked
+            run.emit(here(StateTaken, module, state))
+
+    schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
+    for owner in (nn.Module, Optimizer, gradient_scaler(), *schedulers):
+        if "load_state_dict" in vars(owner):
+            observe(run, owner, "load_state_dict", before=restoring)
+    observe(run, nn.Module, "state_dict", after=asked)
+    observe(run, swa_utils.AveragedModel, "update_parameters", after=ended(run, "average"))

@@ -1,4 +1,5 @@
-"""What is noticed about images in this process: those that OpenCV reads, and those that torchvision normalizes.
+"""What is noticed about images, in this process and in workers: those that OpenCV reads, and those that torchvision
+normalizes.
 
 A worker does not report: what is noticed in a process stays there, until the worker writes it down with its first
 batch. What is read is looked at while a batch is fetched that is noted down, and not at any other time.
@@ -6,18 +7,28 @@ batch. What is read is looked at while a batch is fetched that is noted down, an
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from torch import nn
 
 from dllint.confirm.evidence import Stack
 from dllint.confirm.inside import channels
 from dllint.confirm.inside.parts import tensors
+from dllint.confirm.inside.patching import replace, when_imported
 from dllint.confirm.inside.stacks import stack
+
+if TYPE_CHECKING:
+    from dllint.confirm.inside.run import Run
 
 _MOST = 64  # images of a batch that are looked at
 _DEPTH = 3  # tuples and dicts around what is normalized
+_IN_COLOUR_ORDER = 256  # OpenCV's IMREAD_COLOR_RGB
+_NORMALISERS = ("torchvision.transforms.transforms", "torchvision.transforms.v2._misc")
 
 
 @dataclass(slots=True)
@@ -25,8 +36,8 @@ class Normalized:
     """Calls of a ``Normalize`` from one place: how many, how many changed the number of channels, and how many were
     refused for it; with the channels before and after one of those, else of the last."""
 
-    made: list[list[Any]] = field(default_factory=list)  # where; a stack in plain lists
-    called: list[list[Any]] = field(default_factory=list)
+    made: list[list[Any]]  # where; a stack in plain lists
+    called: list[list[Any]]
     calls: int = 0
     changed: int = 0
     refused: int = 0
@@ -41,12 +52,71 @@ _read: list[channels.Source] = []
 _is_fetching = [False]
 
 
-def begin_fetch(is_worker: bool) -> None:
-    """Look at what is read from now on; in a worker, which tells what it notices, forget what it has told."""
+def observe_all(run: Run) -> None:
+    """Observe them as soon as they have been imported."""
+    when_imported(run, "cv2", _observe_opencv)
+    for name in _NORMALISERS:
+        when_imported(run, name, _observe_normalizer)
+
+
+def _observe_opencv(_: Run, module: Any) -> None:
+    for name in ("imread", "imdecode"):
+        _watch(module, name, _has_read)
+    _watch(module.VideoCapture, "read", lambda result, *_: note_read(result[1]))
+
+
+def _has_read(image: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    flags = named.get("flags", arguments[1] if len(arguments) > 1 else 1)
+    if not (isinstance(flags, int) and flags > 0 and flags & _IN_COLOUR_ORDER):
+        note_read(image)
+
+
+def _watch(owner: Any, name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:
+    """Have a function watched, in whichever process it is called."""
+
+    def watched(original: Any, *arguments: Any, **named: Any) -> Any:
+        result = original(*arguments, **named)
+        carefully(after, result, arguments, named)
+        return result
+
+    with contextlib.suppress(TypeError, AttributeError):  # some versions lack it, or have classes that do not change
+        replace(owner, name, watched)
+
+
+def _observe_normalizer(_: Run, module: Any) -> None:
+    kind = module.Normalize
+    places: WeakKeyDictionary[nn.Module, Stack] = WeakKeyDictionary()  # where each was made
+
+    def making(make: Any, normalizer: Any, *arguments: Any, **named: Any) -> None:
+        make(normalizer, *arguments, **named)
+        places[normalizer] = stack()
+
+    def normalizing(call: Any, normalizer: Any, *inputs: Any, **named: Any) -> Any:
+        made = places.get(normalizer, ())
+        try:
+            result = call(normalizer, *inputs, **named)
+        except RuntimeError:
+            carefully(_note_normalized, made, inputs, len(normalizer.mean), is_refused=True)
+            raise
+        carefully(lambda: _note_normalized(made, inputs, _channels(result), is_refused=False))
+        return result
+
+    replace(kind, "__init__", making)
+    replace(kind, "__call__", normalizing)  # not `forward`, which TorchScript reads
+
+
+@contextlib.contextmanager
+def fetching(*, is_worker: bool) -> Iterator[None]:
+    """Look at what is read for a while; in a worker, which tells what it notices, forget what it has told."""
     _read.clear()
-    _is_fetching[0] = True
     if is_worker:
         NORMALISED.clear()
+    _is_fetching[0] = True
+    try:
+        yield
+    finally:
+        _read.clear()
+        _is_fetching[0] = False
 
 
 def orders(samples: list[Any]) -> list[dict[str, Any]]:
@@ -55,12 +125,6 @@ def orders(samples: list[Any]) -> list[dict[str, Any]]:
     if _read:
         carefully(lambda: found.extend(asdict(order) for order in channels.compare(samples, list(_read))))
     return found
-
-
-def end_fetch() -> None:
-    """Look no more at what is read."""
-    _read.clear()
-    _is_fetching[0] = False
 
 
 def normalized() -> list[dict[str, Any]]:
@@ -82,42 +146,24 @@ def _plain(place: Stack) -> list[list[Any]]:
     return [[frame.path, frame.line, frame.function] for frame in place]
 
 
-def carefully(action: Callable[..., None], *arguments: Any) -> None:
+def carefully(action: Callable[..., None], *arguments: Any, **named: Any) -> None:
     """Do something of dllint's own. Never raises its errors."""
     try:
-        action(*arguments)
+        action(*arguments, **named)
     except Exception as error:  # the script must go on as without dllint
         print(f"dllint confirm: an image cannot be looked at: {error!r}", file=sys.stderr)
 
 
-def note_normalized(made: Stack, inputs: Any, result: Any) -> None:
-    """``Normalize``, made at a place, has made ``result`` of ``inputs``."""
-    before, after = _channels(inputs), _channels(result)
-    if not before or not after:
-        return
-    seen = _seen(made)
-    seen.calls += 1
-    seen.changed += before != after
-    if before != after or not seen.changed:
-        seen.before, seen.after = before, after
-
-
-def note_refused(means: int, made: Stack, inputs: Any) -> None:
-    """``Normalize`` has raised an exception."""
-    before = _channels(inputs)
-    if before and means not in (1, before):
-        seen = _seen(made)
+def _note_normalized(made: Stack, inputs: Any, after: int, *, is_refused: bool) -> None:
+    """A ``Normalize``, made at a place, was given images, and made others of them or raised an exception."""
+    before, called = _channels(inputs), stack()
+    if before and after and not (is_refused and after in (1, before)):
+        seen = NORMALISED.setdefault((made, called), Normalized(_plain(made), _plain(called)))
         seen.calls += 1
-        seen.refused += 1
-        seen.before, seen.after = before, means
-
-
-def _seen(made: Stack) -> Normalized:
-    called = stack()
-    seen = NORMALISED.get((made, called))
-    if seen is None:
-        seen = NORMALISED[made, called] = Normalized(_plain(made), _plain(called))
-    return seen
+        seen.refused += is_refused
+        seen.changed += before != after and not is_refused
+        if before != after or not seen.changed:
+            seen.before, seen.after = before, after
 
 
 def _channels(value: Any) -> int:

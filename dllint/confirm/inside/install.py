@@ -8,13 +8,13 @@ from importlib import import_module
 from types import TracebackType
 
 from dllint.confirm.evidence import Settings
-from dllint.confirm.inside.compilers import spare_compilers
+from dllint.confirm.inside.patching import spare_compilers
 from dllint.confirm.inside.run import Run
 from dllint.confirm.probes import PROBES, experiment
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
-_ROOMS = ("training", "forwards", "losses", "functions", "loaders", "saving", "collectives", "libraries", "vision")
+_ROOMS = ("training", "forwards", "functions", "loaders", "libraries", "images")
 
 
 def install(settings: Settings) -> Run:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from dllint.confirm.inside.attach import after_import
 from dllint.confirm.inside.files import folder_for_writing, for_reading, for_writing
-from dllint.confirm.inside.importing import after_import
 
 
 @dataclass(frozen=True)

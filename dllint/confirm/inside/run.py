@@ -22,14 +22,12 @@ import torch
 from torch.optim import Optimizer
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Line, ProbeError, Record, Settings, Sight, Stack, Told
-from dllint.confirm.inside.devices import is_capturing, is_device_lost
-from dllint.confirm.inside.feed import Feed
-from dllint.confirm.inside.places import Place
+from dllint.confirm import evidence
+from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Line, Record, Settings, Sight, Stack
+from dllint.confirm.inside.devices import is_capturing, is_device_lost, with_modes, without_modes
+from dllint.confirm.inside.loaders import Feed
 from dllint.confirm.inside.rests import Rests
-from dllint.confirm.inside.stacks import lines
-from dllint.confirm.inside.torch_modes import with_modes, without_modes
-from dllint.confirm.inside.traces import Trace
+from dllint.confirm.inside.stacks import Place, lines
 from dllint.confirm.inside.user_warnings import be_silent, speak_again
 from dllint.confirm.probes.base import Probe
 from dllint.events import Event, name_of
@@ -93,7 +91,7 @@ class Run:
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
         self._failures: Counter[str] = Counter()
         self._timeline: list[str] = []
-        self._traces: dict[str, Trace] = {}
+        self._traces: dict[str, evidence.Trace] = {}
         self._seconds: dict[str, float] = {}  # that each probe has taken
         self._spent = 0.0  # seconds in all
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
@@ -189,7 +187,7 @@ class Run:
 
     def trace(self, name: str, value: float) -> None:
         """Add a number to a trace."""
-        self._traces.setdefault(name, Trace()).add(value)
+        self._traces.setdefault(name, evidence.Trace()).add(value)
 
     def see(self, what: str, where: Stack) -> None:
         """Note that something was at a place, for the questions of the linter."""
@@ -214,7 +212,7 @@ class Run:
         """Tell the probes of an event of the vocabulary, when it has happened or ``before`` it does."""
         kind: Any = type(event)
         if not before and self.settings.mode == "events" and len(self.record.told) < _LONGEST_STREAM:
-            self.record.told.append(Told(name_of(kind), cast(Place, event.site).stack))
+            self.record.told.append(evidence.Told(name_of(kind), cast(Place, event.site).stack))
         self.tell(("before_" if before else "") + _name_of(kind), event)
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
@@ -244,7 +242,7 @@ class Run:
             return  # to an error of the script's, after which nothing can be read from it
         self._failures[name] += 1
         if self._failures[name] == 1:
-            self.record.errors.append(ProbeError(name, traceback.format_exc()))
+            self.record.errors.append(evidence.ProbeError(name, traceback.format_exc()))
         if probe is not None and self._failures[name] >= _TOLERATED:
             for event, listeners in self._listeners.items():
                 self._listeners[event] = [listener for listener in listeners if listener[0] is not probe]

@@ -1,15 +1,21 @@
-"""Where in the user's code something happens."""
+"""Where in the user's code something happens, and events that happen there in the words of the vocabulary."""
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from dllint.confirm.evidence import Line, Stack
+from dllint.events import Event, Frame
+from dllint.sites import Site
+
+E = TypeVar("E", bound=Event)
 
 _DEPTH = 6  # frames of the user's that are kept
 
@@ -108,3 +114,44 @@ def calling_module() -> str:
     """The name of the module whose code called what is being observed."""
     names = (str(frame.f_globals.get("__name__", "")) for frame in frames())
     return next((name for name in names if not name.startswith("dllint.")), "")
+
+
+class Place(Site):
+    """A line that was being executed, with the user's lines that led to it."""
+
+    __slots__ = ("frame", "stack")
+
+    def __init__(self, stack: Stack) -> None:
+        nowhere: Any = None  # there is no syntax tree
+        super().__init__(nowhere, ast.Pass())
+        self.stack = stack
+        self.frame = Frame(stack[0].function if stack else "")
+
+    @property
+    def path(self) -> str:
+        """The file; empty where no line of the user's had a part in it."""
+        return self.stack[0].path if self.stack else ""
+
+    @property
+    def line(self) -> int:
+        """The line in that file."""
+        return self.stack[0].line if self.stack else 0
+
+
+@cache
+def place(stack: Stack) -> Place:
+    """The place that a stack leads to."""
+    return Place(stack)
+
+
+def here(kind: Callable[..., E], *details: Any, **more: Any) -> E:
+    """An event that happens at the lines of the user's which are being executed."""
+    site = place(stack())
+    return kind(site, *details, frame=site.frame, **more)
+
+
+def stack_of(event: Event) -> Stack:
+    """The lines of the user's that an event comes from, innermost first."""
+    site: Any = event.site
+    found: Stack = site.stack
+    return found

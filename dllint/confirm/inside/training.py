@@ -1,8 +1,8 @@
-"""Observes what trains: backward passes, optimizers, schedulers, scalers, and clipping."""
+"""Observes what trains: backward passes, optimizers, schedulers, scalers, clipping, and what ranks do together, so that
+dllint can tell after the run whether all of them did the same."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import sys
@@ -10,20 +10,24 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer, lr_scheduler
 
 from dllint import events
 from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.patching import ORIGINALS, observe
-from dllint.confirm.inside.places import Place, here, stack_of
+from dllint.confirm.inside.patching import ended, observe, replace
 from dllint.confirm.inside.run import Run
-from dllint.confirm.inside.stacks import calling_module, stack
+from dllint.confirm.inside.stacks import Place, calling_module, here, stack, stack_of
 from dllint.confirm.probes.events import BackwardCall
 from dllint.values import Arguments
 
 _NOWHERE = Place(())  # before a step, nobody asks where it is
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
+_ALIKE = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor")  # of the same size on all ranks
+_OTHERS = ("all_to_all", "all_to_all_single", "barrier", "gather", "reduce_scatter", "reduce_scatter_tensor", "scatter")
+_MOST = 1000  # collective operations
 
 
 def observe_all(run: Run) -> None:
@@ -33,14 +37,13 @@ def observe_all(run: Run) -> None:
     _observe_clipping(run)
     _observe_schedulers(run)
     _observe_scalers(run)
+    _observe_ranks(run)
 
 
 def _observe_backward(run: Run) -> None:
-    original = torch.autograd.backward
     is_inside = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
-    @functools.wraps(original)
-    def backward(*arguments: Any, **named: Any) -> None:
+    def backward(original: Any, *arguments: Any, **named: Any) -> Any:
         if not run.is_listening or is_inside() != -1:
             return original(*arguments, **named)
         run.refuse_to_go_on()
@@ -61,8 +64,7 @@ def _observe_backward(run: Run) -> None:
         run.mark("backward")
         run.emit(call, before=True)
 
-    ORIGINALS[backward] = original
-    torch.autograd.backward = backward
+    replace(torch.autograd, "backward", backward)
 
 
 def _factor(gradient: Any) -> float:
@@ -119,17 +121,9 @@ def _observe_optimizers(run: Run) -> None:
 
 
 def _observe_clipping(run: Run) -> None:
-    for name in _CLIPPING:
-        clip = _observed_clipping(run, getattr(torch.nn.utils.clip_grad, name))
-        setattr(torch.nn.utils.clip_grad, name, clip)
-        setattr(torch.nn.utils, name, clip)
-
-
-def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def clip(parameters: Any, *arguments: Any, **named: Any) -> Any:
+    def clip(original: Any, parameters: Any, *arguments: Any, **named: Any) -> Any:
         is_awake = run.is_listening and not run.rests.are_on
-        if is_awake and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(1)):
+        if is_awake and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(2)):
             listed = list(parameters)
             run.guard(clipping, listed, original.__name__)
             parameters = (parameter for parameter in listed)  # as torch warns only of generators that are empty
@@ -139,7 +133,9 @@ def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., 
         run.mark("clip")
         run.emit(here(events.GradientClip, parameters, f"torch.nn.utils.{name}"))
 
-    return clip
+    for name in _CLIPPING:
+        replace(torch.nn.utils.clip_grad, name, clip)
+        setattr(torch.nn.utils, name, getattr(torch.nn.utils.clip_grad, name))
 
 
 def _observe_schedulers(run: Run) -> None:
@@ -195,3 +191,25 @@ def _observe_scalers(run: Run) -> None:
     observe(run, scaler, "unscale_", after=unscaled, told="awake")
     observe(run, scaler, "step", before=lambda *_, **__: run.mark("scaler step"))
     observe(run, scaler, "update", after=updated)
+
+
+def _observe_ranks(run: Run) -> None:
+    """Observe collective operations of all ranks together (what a part of them does is left alone), and models that are
+    wrapped for it."""
+    if dist.is_available():
+        for name in (*_ALIKE, *_OTHERS):
+            if hasattr(dist, name):
+                observe(run, dist, name, before=_noting(run, name, inspect.signature(getattr(dist, name))))
+    observe(run, DistributedDataParallel, "__init__", after=ended(run, "replicate"))
+
+
+def _noting(run: Run, name: str, signature: inspect.Signature) -> Callable[..., None]:
+    def note(*arguments: Any, **named: Any) -> None:
+        given = signature.bind(*arguments, **named).arguments
+        if len(run.record.collectives) >= _MOST or given.get("group") not in (None, dist.group.WORLD):
+            return
+        tensor = next((value for value in given.values() if isinstance(value, Tensor)), None)
+        size = f" of {list(tensor.shape)}" if name in _ALIKE and tensor is not None else ""
+        run.record.collectives.append(name + size)
+
+    return note

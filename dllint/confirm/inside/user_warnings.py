@@ -11,8 +11,6 @@ from types import FrameType
 from typing import Any
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
 _SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
 _filters: list[Any] = []  # those of the user, while dllint is at something of its own
 

@@ -1,4 +1,5 @@
-"""Notes the random state that each worker of a loader begins its work in, by the worker itself.
+"""What workers note: the random state that each of them begins its work in, parts of samples that do not fit together,
+indices that there are no samples for, and caches that fill up.
 
 A worker is a process of its own, which does not report. It writes a line for the first batch that it fetches in each
 pass, and for one that it cannot fetch; the process that trains reads them at the end.
@@ -6,13 +7,14 @@ pass, and for one that it cannot fetch; the process that trains reads them at th
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
 import random
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,20 +24,37 @@ from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils import fetch
 
 from dllint.confirm.inside import images
-from dllint.confirm.inside.parts import parts, tensors
-from dllint.confirm.inside.samples import Collating, cache_sizes, grown, reason
+from dllint.confirm.inside.images import orders
+from dllint.confirm.inside.parts import leaves, parts, tensors, vars_of
+from dllint.confirm.inside.patching import replace
 
 _ELEMENTS = 64  # of a batch that it is known by
 _LABELS, _KINDS = 16, 2  # labels of a batch, and kinds of them, that are not the same by chance
 _DEPTH = 3  # attributes between a dataset and a generator that it keeps
+_PARTS = 3  # dicts and sequences inside of a sample
+_MOST = 4096  # samples of a batch that are compared
+_SLOTS = 100_000  # places of a list that are looked at one by one
 _FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 _SIMPLE = (str, bytes, int, float, bool, type(None), torch.Tensor, type, ModuleType)
 
 
 def observe_fetching(folder: str) -> None:
     """Note the random states around the first fetch of each pass, in this process and in those forked from it."""
+
+    def observed(original: Any, fetcher: Any, index: Any) -> Any:
+        if getattr(fetcher, "_dllint_noted", False):
+            return _guarded(original, fetcher, index, folder)
+        fetcher._dllint_noted = True
+        fetcher.collate_fn = Collating(fetcher.collate_fn)
+        before, sizes = _states(fetcher), cache_sizes(fetcher.dataset)
+        with images.fetching(is_worker=get_worker_info() is not None):
+            result = _guarded(original, fetcher, index, folder)
+        after = _states(fetcher)
+        _write(folder, "fetch", fetcher, lambda: _noted(fetcher, before, after, sizes, result))
+        return result
+
     for name in _FETCHERS:
-        _observe(getattr(fetch, name), folder)
+        replace(getattr(fetch, name), "fetch", observed)
 
 
 def read_notes(folder: str, kind: str = "fetch") -> list[dict[str, Any]]:
@@ -58,51 +77,20 @@ def key_of(dataset: Any) -> str:
     return f"{type(dataset).__qualname__}[{length}]"
 
 
-def _observe(fetcher: Any, folder: str) -> None:
-    original = fetcher.fetch
-
-    @functools.wraps(original)
-    def observed(self: Any, index: Any) -> Any:
-        if getattr(self, "_dllint_noted", False):
-            return _guarded(original, self, index, folder)
-        self._dllint_noted = True
-        self.collate_fn = Collating(self.collate_fn)
-        before, sizes = _states(self), cache_sizes(self.dataset)
-        images.begin_fetch(is_worker=get_worker_info() is not None)
-        try:
-            result = _guarded(original, self, index, folder)
-        finally:
-            images.end_fetch()
-        after = _states(self)
-        _write(folder, "fetch", lambda: _noted(self, before, after, sizes, result))
-        return result
-
-    fetcher.fetch = observed
-
-
 def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
     """Fetch, and note why it fails if it does."""
     try:
         return original(fetcher, index)
     except Exception as raised:
         error = raised
-        _write(folder, "failure", lambda: {**_about(fetcher), **reason(error, index, fetcher)})
+        _write(folder, "failure", fetcher, lambda: reason(error, index, fetcher))
         raise
-
-
-def _about(fetcher: Any) -> dict[str, Any]:
-    """What all notes say: whose they are, and what has been normalized there."""
-    worker = get_worker_info()
-    number = worker.id if worker is not None else -1
-    known = {"worker": number, "rank": _rank(), "dataset": key_of(fetcher.dataset)}
-    return {**known, "normalized": images.normalized()}
 
 
 def _noted(
     fetcher: Any, before: dict[str, str], after: dict[str, str], sizes: dict[str, int], batch: Any
 ) -> dict[str, Any]:
     return {
-        **_about(fetcher),
         "states": {name: [state, after[name]] for name, state in before.items() if name in after},
         **(_contents(batch) if isinstance(fetcher.dataset, IterableDataset) else {}),
         "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
@@ -118,10 +106,13 @@ def _contents(batch: Any) -> dict[str, str]:
     return {"content": content_of(batch), "labels": content_of(telling)}
 
 
-def _write(folder: str, kind: str, make: Callable[[], dict[str, Any]]) -> None:
+def _write(folder: str, kind: str, fetcher: Any, make: Callable[[], dict[str, Any]]) -> None:
+    """Write a note, with what all of them say: whose it is, and what has been normalized there."""
+    worker = get_worker_info()
     try:
+        known = {"worker": -1 if worker is None else worker.id, "rank": _rank(), "dataset": key_of(fetcher.dataset)}
         with open(Path(folder, f"{kind}-{os.getpid()}.jsonl"), "a") as file:
-            file.write(json.dumps(make()) + "\n")
+            file.write(json.dumps({**known, "normalized": images.normalized(), **make()}) + "\n")
     except Exception as error:  # the worker must go on as without dllint
         print(f"dllint confirm: the state of a worker cannot be noted: {error!r}", file=sys.stderr)
 
@@ -146,6 +137,24 @@ def random_states(*, with_devices: bool = False) -> dict[str, str]:
     if numpy := sys.modules.get("numpy"):
         states["numpy"] = [str(part) for part in numpy.random.get_state()]
     return {name: _digest(repr(state)) for name, state in states.items()}
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Put the states of all global generators back at the end."""
+    python, cpu = random.getstate(), torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    numpy = sys.modules.get("numpy")
+    state = numpy.random.get_state() if numpy is not None else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        torch.set_rng_state(cpu)
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
+        if numpy is not None:
+            numpy.random.set_state(state)
 
 
 def _states(fetcher: Any) -> dict[str, str]:
@@ -183,3 +192,113 @@ def _generators(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[t
 def _numpy_state(generator: Any) -> str:
     bits = getattr(generator, "bit_generator", None)
     return str(bits.state if bits is not None else [str(part) for part in generator.get_state()])
+
+
+class Collating:
+    """Stands in the place of the function that makes a batch of samples, within one worker."""
+
+    def __init__(self, function: Any) -> None:
+        self.inner = function
+        self.samples = 0  # in the first batch
+        self.lost: list[str] = []  # keys of its samples that the first of them does not have
+        self.failed: list[Any] = []  # the samples that no batch could be made of
+        self.orders: list[dict[str, Any]] = []  # of the channels of the samples in the first batch
+
+    def __call__(self, samples: Any) -> Any:
+        """Make a batch."""
+        is_first = not self.samples
+        if is_first:
+            self.samples = len(samples) if isinstance(samples, list) else 1
+            self.orders = orders(samples) if isinstance(samples, list) else []
+        try:
+            batch = self.inner(samples)
+        except Exception:
+            self.failed = list(samples)[:_MOST] if isinstance(samples, list) else []
+            raise
+        if is_first and isinstance(samples, list) and self.is_default:
+            keys = [{str(key) for key in sample} for sample in samples[:_MOST] if isinstance(sample, dict)]
+            self.lost = sorted(set().union(*keys) - keys[0]) if keys else []
+        return batch
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the function of torch, which stacks what fits together."""
+        return str(getattr(self.inner, "__module__", "")).startswith("torch.utils.data")
+
+
+def reason(error: Exception, index: Any, fetcher: Any) -> dict[str, Any]:
+    """Why a batch cannot be made: its samples do not fit together, or there is none for an index that is in range."""
+    failed = fetcher.collate_fn.failed
+    told = f"{type(error).__name__}: {error}"[:200]
+    if failed:
+        kind = "collate" if fetcher.collate_fn.is_default else "other"
+        return {"kind": kind, "error": told, "parts": _differing(failed)}
+    indices = index if isinstance(index, list) else [index]
+    length = len(fetcher.dataset) if hasattr(fetcher.dataset, "__len__") else 0
+    in_range = all(isinstance(item, int) and 0 <= item < length for item in indices)
+    kind = "index" if in_range and is_of_sample(error) else "other"
+    return {"kind": kind, "error": told, "indices": str(indices)[:60]}
+
+
+def is_of_sample(error: Exception) -> bool:
+    """Whether an error was raised by looking up a sample, in ``__getitem__`` itself, and not in what that calls."""
+    trace = error.__traceback__ if isinstance(error, (IndexError, KeyError)) else None
+    name = ""
+    while trace is not None:
+        called = trace.tb_frame.f_code.co_name
+        name = name if called.startswith("<") else called  # of a comprehension
+        trace = trace.tb_next
+    return name in ("__getitem__", "__getitems__")
+
+
+def _differing(samples: list[Any]) -> list[str]:
+    """The parts in which samples differ, with two of the shapes that they have."""
+    whole = (dict, tuple)  # what is looked into; a list may have any length
+    described = [{name: _shape(part) for name, part in leaves(sample, _PARTS, within=whole)} for sample in samples]
+    found = []
+    for name in {name: None for each in described for name in each}:
+        shapes = {each.get(name, "missing"): None for each in described}
+        if len(shapes) > 1:
+            found.append(f"{name or 'the sample'}: {' and '.join(list(shapes)[:2])}")
+    return found or [f"all are {next(iter(described[0].values()), 'empty')}"]
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return str(list(value.shape)) if hasattr(value, "shape") else type(value).__name__
+
+
+def cache_sizes(dataset: Any) -> dict[str, int]:
+    """How much is in the dicts and lists of a dataset, and in a cache around its ``__getitem__``, by name."""
+    sizes = {name: _size(value) for name, value in vars_of(dataset).items() if isinstance(value, (dict, list))}
+    info = getattr(getattr(type(dataset), "__getitem__", None), "cache_info", None)
+    return {**sizes, "__getitem__": info().currsize} if info is not None else sizes
+
+
+def _size(value: dict[Any, Any] | list[Any]) -> int:
+    """How many values there are, without places that are still empty."""
+    if isinstance(value, list) and len(value) <= _SLOTS:
+        return sum(item is not None for item in value)
+    return len(value)
+
+
+def grown(dataset: Any, before: dict[str, int], samples: int) -> dict[str, list[int]]:
+    """What has taken in as many values as there are samples, and how much was in it before and after."""
+    after = cache_sizes(dataset)
+    return {
+        name: [before[name], after[name]]
+        for name in before
+        if name in after and after[name] - before[name] >= max(samples, 1) and _is_heavy(dataset, name)
+    }
+
+
+def _is_heavy(dataset: Any, name: str) -> bool:
+    """Whether a cache holds data, and not paths, handles or numbers."""
+    value = vars_of(dataset).get(name)
+    if value is None:
+        return name == "__getitem__"
+    filled = value.values() if isinstance(value, dict) else (item for item in value if item is not None)
+    items = list(islice(filled, 1))
+    values = [part for item in items for part in (item if isinstance(item, (tuple, list)) else (item,))]
+    return any(isinstance(value, (torch.Tensor, bytes)) or hasattr(value, "tobytes") for value in values)

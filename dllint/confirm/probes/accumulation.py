@@ -4,14 +4,10 @@ sent backward with the last loss that was computed."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from statistics import median
 
-from torch import Tensor
-
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if
-from dllint.confirm.probes.events import BackwardCall, LossCall, OptimizerStep, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, alarm_if, events, stack_of
 from dllint.confirm.probes.graph import nearest
 
 _ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
@@ -21,25 +17,22 @@ _MOST = 60  # backward passes from each place whose loss is looked at
 _NEAR = 40  # operations between what is sent backward and the loss in it
 
 
-@dataclass(slots=True, eq=False)
 class _Windows(Samples):
     """Backward passes from one place: how many made up the gradients of a step, and how the loss was scaled."""
 
-    sizes: list[int] = field(default_factory=list)
-    factors: list[float] = field(default_factory=list)
+    sizes: list[int] = []
+    factors: list[float] = []
     kind: str = ""  # of the optimizer
 
 
 class Accumulation(PlaceProbe[_Windows]):
     turn = -2  # it asks for the gradients of a step before they count as used
+    _loss: Tensor | None = None
 
-    def begin(self) -> None:
-        self._loss: Tensor | None = None
-
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         self._loss = call.result if call.result.numel() == 1 and call.result.grad_fn is not None else None
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         seen = self.at(stack_of(call))
         last, self._loss = self._loss, None
         if last is None or len(call.roots) != 1 or call.roots[0].numel() != 1 or len(seen.factors) >= _MOST:
@@ -54,7 +47,7 @@ class Accumulation(PlaceProbe[_Windows]):
     def on_gap(self) -> None:
         self._loss = None
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked = self.run.gradients.of(event.optimizer)
         if not tracked.is_fresh or tracked.is_polluted or tracked.is_partial:
             return  # gradients that are never cleared are another bug

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
-from torch import Tensor
-
+from dllint.confirm.evidence import Units, histogram
 from dllint.confirm.inside.parts import some
-from dllint.confirm.pictures import Units, histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
-from dllint.confirm.probes.events import BackwardCall, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Stack, Tensor, decided, events, stack_of
 from dllint.confirm.probes.graph import weight_behind
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
@@ -21,8 +17,7 @@ _MOST = 200  # layers
 _VALUES = 512  # of a layer that the report draws
 
 
-@dataclass(slots=True)
-class _Layer:
+class _Layer(Notes):
     """What was seen of the outputs of one activation function."""
 
     alive: Tensor  # by unit
@@ -33,10 +28,9 @@ class _Layer:
 
 
 class Activations(Probe):
-    def begin(self) -> None:
-        self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
+    _layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         stack = stack_of(call)
         if not self.is_next_sampled(stack, _BATCHES) or self.run.packs:
             return

@@ -8,37 +8,35 @@ kind of adapter in their names, and modules that were to be saved.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
 from dllint.confirm.inside.parts import unwrapped
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
-from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, events, parameters_of
+from dllint.confirm.probes.events import stack_of
 
 _SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora",
           "embed_tokens", "lm_head")  # fmt: skip  # the last two where tokens were added
 _PREFIX = "lora_"
 
 
-@dataclass(slots=True, eq=False)
 class _Adapted(Samples):
     """A model with adapters: what was asked for and matches nothing, and what is trained and not saved."""
 
-    targets: list[str] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)
-    unsaved_modules: list[str] = field(default_factory=list)  # that were to be saved, and none of which exists
-    lost: list[str] = field(default_factory=list)  # trained parameters that are not saved
+    targets: list[str] = []
+    unmatched: list[str] = []
+    unsaved_modules: list[str] = []  # that were to be saved, and none of which exists
+    lost: list[str] = []  # trained parameters that are not saved
     trained: int = 0
 
 
 class Adapters(ObjectProbe[_Adapted]):
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             self.of(event.model, stack_of(event))
 
-    def describe(self, thing: Any, *place: Stack) -> _Adapted | None:
+    def describe(self, thing: Any, *place: Any) -> _Adapted | None:
         inner = unwrapped(thing)
         configs = getattr(inner, "peft_config", None)
         if not isinstance(configs, dict) or not configs:
@@ -54,7 +52,7 @@ class Adapters(ObjectProbe[_Adapted]):
                 adapted.unsaved_modules += wanted
         return adapted
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for module, adapted in self.due():
             inner = unwrapped(module)
             held = {id(p) for p in parameters_of(event.optimizer) if p.grad is not None}

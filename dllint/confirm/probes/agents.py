@@ -8,13 +8,11 @@ its episodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
-from dllint.confirm.probes.events import Stack
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Stack, decided
 
 _EPISODES = 40
 _STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learned nothing yet
@@ -22,7 +20,6 @@ _MOST = 20_000
 _ERRORS = 3.0  # standard errors by which the means of the first and the last quarter differ
 
 
-@dataclass(slots=True, eq=False)
 class _Normalizer(Samples):
     """What normalizes observations."""
 
@@ -35,9 +32,8 @@ class _Normalizer(Samples):
 
 
 class Agents(ObjectProbe[_Normalizer]):
-    def begin(self) -> None:
-        self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
-        self._returns: list[float] = []
+    _sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
+    _returns: list[float] = []
 
     def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
         self._sums[environment] = self._sums.get(environment, 0.0) + reward
@@ -61,8 +57,7 @@ class Agents(ObjectProbe[_Normalizer]):
             buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
             if buffer is not None and steps:
                 samples = int(buffer.size())
-                found = {"steps": steps, "samples": samples}
-                self.judged.append(self.judgement("DL953", self.now(stack), decided(not samples, True), **found))
+                self.judge_now("DL953", self.now(stack), not samples, steps=steps, samples=samples)
 
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)

@@ -4,21 +4,18 @@ Remembers which states were asked for at which step, and looks at those that com
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import dicts
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
-from dllint.confirm.probes.events import Stack, StateRestored, StateSaved, StateTaken, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, alarm_if, decided, events, stack_of
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
 
 
-@dataclass(slots=True, eq=False)
 class _States(Samples):
     """States that were loaded or saved at one place after they had been asked for; wrong are those that alias."""
 
@@ -26,18 +23,17 @@ class _States(Samples):
 
 
 class Aliases(PlaceProbe[_States]):
-    def begin(self) -> None:
-        self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
-        self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
+    _asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
+    _latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
 
-    def on_state_taken(self, event: StateTaken) -> None:
+    def on_state_taken(self, event: events.StateTaken) -> None:
         self._latest[event.target] = self.run.all_steps
         if len(self._asked) >= _MOST:
             self._asked = {key: known for key, known in self._asked.items() if known[0]() is not None}
         if len(self._asked) < _MOST:
             self._asked[id(event.state)] = (ref(event.state), ref(event.target), self.run.all_steps)
 
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         owner, state, stack = event.target, event.state, stack_of(event)
         if not isinstance(owner, nn.Module) or owner not in self._latest or not isinstance(state, dict):
             return
@@ -48,7 +44,7 @@ class Aliases(PlaceProbe[_States]):
             if self.run.all_steps and (asked < self.run.all_steps or not is_alias):
                 self._note("loaded", stack, is_alias, asked)
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         for state in dicts(event.content):
             known = self._known(state)
             if known is not None and known[1] < self.run.all_steps:
@@ -72,10 +68,6 @@ class Aliases(PlaceProbe[_States]):
 
 def _is_alias(state: dict[Any, Any], module: nn.Module) -> bool:
     """Whether the tensors of a state are those of the module, all of them."""
-    own = dict(module.named_parameters(remove_duplicate=False))
-    names = [name for name in list(own)[:_LOOKED_AT] if own[name].numel()]
-    found = [state.get(name) for name in names]
-    return bool(names) and all(
-        isinstance(value, Tensor) and value.data_ptr() == own[name].data_ptr()
-        for name, value in zip(names, found, strict=True)
-    )
+    own = list(module.named_parameters(remove_duplicate=False))[:_LOOKED_AT]
+    pairs = [(state.get(name), parameter) for name, parameter in own if parameter.numel()]
+    return bool(pairs) and all(isinstance(a, Tensor) and a.data_ptr() == b.data_ptr() for a, b in pairs)

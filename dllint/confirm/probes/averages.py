@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -18,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import has_optimizer, objects, tensors, vars_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import ModelForward, Stack, StateSaved, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _CLASSES = re.compile(r"EMA|Ema($|[A-Z_])|MovingAverage")
 _KEPT = ("shadow_params", "shadow", "averaged_params")
@@ -29,7 +27,6 @@ _WRITERS = ("safetensors.torch", "deepspeed", "torch.distributed.checkpoint")  #
 _SAME = 1e-4  # compared with the length of the weights
 
 
-@dataclass(slots=True, eq=False)
 class _Evaluations(Samples):
     """Evaluations from one place, of which wrong are those that used the weights of the moment; or checkpoints."""
 
@@ -38,19 +35,18 @@ class _Evaluations(Samples):
 
 
 class Averages(PlaceProbe[_Evaluations]):
-    def begin(self) -> None:
-        self._averaged: WeakSet[nn.Module] = WeakSet()
-        self._searches = {"evaluated": 0, "saved": 0}
-        self._others: WeakSet[Any] = WeakSet()  # of other libraries
-        self._used = 0
-        self._has_trained = False
-        self._trained: WeakSet[nn.Module] = WeakSet()
-        self._is_saved = False
+    _averaged: WeakSet[nn.Module] = WeakSet()
+    _searches = {"evaluated": 0, "saved": 0}
+    _others: WeakSet[Any] = WeakSet()  # of other libraries
+    _used = 0
+    _has_trained = False
+    _trained: WeakSet[nn.Module] = WeakSet()
+    _is_saved = False
 
     def on_average(self, average: nn.Module, stack: Stack) -> None:
         self._averaged.add(average)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             self._has_trained = True
             self._trained.add(event.model)
@@ -69,7 +65,7 @@ class Averages(PlaceProbe[_Evaluations]):
             seen.phases += self._has_trained and not is_used
             self._has_trained = False
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         if not self.run.steps:
             return
         models = [list(module.parameters()) for module in self._trained]

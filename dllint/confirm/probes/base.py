@@ -1,34 +1,62 @@
-"""What a probe is: it listens to events of the run, and judges rules by what it has seen when observation ends."""
+"""What a probe is: it listens to events of the run, and judges rules by what it has seen when observation ends.
+
+What nearly all probes need is imported from here.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor as Tensor
+from torch import nn as nn
+from torch.optim import Optimizer as Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes import events
+from dllint.confirm.evidence import Judgement as Judgement
+from dllint.confirm.evidence import Stack as Stack
+from dllint.confirm.evidence import Verdict as Verdict
+from dllint.confirm.evidence import Voice as Voice
+from dllint.confirm.probes import events as events
+from dllint.confirm.probes.events import stack_of as stack_of
 
 if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+
     from dllint.confirm.inside.run import Run
+else:
+
+    def dataclass_transform(**_):  # which only checkers of types look at
+        return lambda kind: kind
+
 
 Judgements = Iterator[Judgement]
 
 ENOUGH = 3
 """Observations from which a statistic counts."""
 
+_CONTAINERS = (list, dict, set, deque, WeakSet, WeakKeyDictionary)
 _MOST = 50  # values of a list that a judgement keeps
 
 
-@dataclass(slots=True, eq=False)
-class Samples:
-    """What was seen of one place, or of one object; probes add what they look for."""
+@dataclass_transform(eq_default=False)
+class Notes:
+    """What a probe notes down. What extends it is a data class by that, and each object has its own copy of a container
+    that is a default."""
+
+    def __init_subclass__(cls) -> None:
+        for name in cls.__annotations__:
+            default = vars(cls).get(name)
+            if isinstance(default, _CONTAINERS):
+                setattr(cls, name, field(default_factory=default.copy))
+        dataclass(eq=False)(cls)
+
+
+class Samples(Notes):
+    """What was seen of one place, or of one object; probes extend it by what they look for."""
 
     place: tuple[Any, ...] = ()  # stacks, and whatever else tells what is judged apart
     stacks: tuple[Stack, ...] = ()  # the lines that it is about
@@ -93,7 +121,8 @@ def repeated(wrong: int) -> Verdict:
 
 
 class Probe:
-    """Listens to the run by overriding some of the hooks. Whatever one raises stays inside dllint.
+    """Listens to the run by overriding some of the hooks. Whatever one raises stays inside dllint. What it remembers
+    begins as the class says: each probe has its own copy of a container.
 
     What the vocabulary has an event for is told by it, to the hook that rules have for it; of what takes its time, the
     beginning is told as well (``before_…``). The other hooks are about what only a run can see.
@@ -101,6 +130,10 @@ class Probe:
 
     name: ClassVar[str]  # that of its file
     turn: ClassVar[int] = 0  # when it listens, and judges, among the others: those that others ask come before them
+    judged: list[Judgement] = []  # what is known before observation ends
+    _times: Counter[Hashable] = Counter()
+    _met: WeakSet[Any] = WeakSet()
+    _parts: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -108,14 +141,14 @@ class Probe:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.judged: list[Judgement] = []  # what is known before observation ends
-        self._times: Counter[Hashable] = Counter()
-        self._met: WeakSet[Any] = WeakSet()
-        self._parts: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+        for kind in reversed(type(self).__mro__):
+            for name, value in vars(kind).items():
+                if isinstance(value, _CONTAINERS) and not name.startswith("__"):
+                    setattr(self, name, value.copy())
         self.begin()
 
     def begin(self) -> None:
-        """Know nothing yet: what is remembered begins here."""
+        """What else there is to do before anything is told."""
 
     # of the vocabulary
     def on_gradient_clip(self, event: events.GradientClip) -> None: ...  # is about to clip
@@ -198,6 +231,12 @@ class Probe:
         numbers, steps = {**seen.numbers(), **found}, (seen.first, seen.last)
         return Judgement(rule, self.name, verdict, told, "", numbers, seen.looks, steps, seen.stacks, voice)
 
+    def judge_now(
+        self, rule: str, seen: Samples, is_wrong: object, told: str = "", voice: Voice = "declared", /, **found: Any
+    ) -> None:
+        """Judge before observation ends, where what is seen confirms or refutes."""
+        self.judged.append(self.judgement(rule, seen, decided(is_wrong, True), told, voice, **found))
+
     def whole(self, *stacks: Stack, looks: int = 1) -> Samples:
         """What was seen in the whole run, of some places or of none in particular."""
         return Samples(stacks=stacks, last=self.run.steps, looks=looks)
@@ -263,10 +302,7 @@ class PlaceProbe(_Collecting[S]):
     """Judges each place by samples: the first calls from there, and one in so many of those after them."""
 
     at_first: ClassVar[int] = 10  # so many calls from each place are all looked at
-
-    def __init__(self, run: Run) -> None:
-        self.seen: dict[tuple[Hashable, ...], S] = {}  # what was noted, by place
-        super().__init__(run)
+    seen: dict[tuple[Hashable, ...], S] = {}  # what was noted, by place
 
     def noted(self) -> Iterable[S]:
         return self.seen.values()
@@ -298,10 +334,8 @@ class ObjectProbe(_Collecting[S]):
     """Judges each object of a kind, such as a model or a loader. They may be gone when the run ends, and what is known
     of them is not."""
 
-    def __init__(self, run: Run) -> None:
-        self.seen: list[S] = []  # what was noted, in the order in which the objects came
-        self.known: WeakKeyDictionary[Any, S | None] = WeakKeyDictionary()  # None for objects that are not judged
-        super().__init__(run)
+    seen: list[S] = []  # what was noted, in the order in which the objects came
+    known: WeakKeyDictionary[Any, S | None] = WeakKeyDictionary()  # None for objects that are not judged
 
     def noted(self) -> Iterable[S]:
         for seen in self.seen:

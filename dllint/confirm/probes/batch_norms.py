@@ -7,17 +7,13 @@ one sample is left over for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from dllint.confirm.evidence import Voice
-from dllint.confirm.inside.feed import Source
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, Batches, ModelForward, stack_of
+from dllint.confirm.inside.loaders import Source
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Voice, decided, events, nn, stack_of
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
@@ -26,7 +22,6 @@ _TINY = 4  # values from which a model gives other outputs in evaluation, by mor
 _PART = 0.5  # of the calls
 
 
-@dataclass(slots=True, eq=False)
 class _Norms(Samples):
     """The batch norms behind the backward passes from one place."""
 
@@ -40,22 +35,20 @@ class _Norms(Samples):
 
 class BatchNorms(PlaceProbe[_Norms]):
     at_first = 5
+    _sizes: dict[Source, tuple[int, int, bool] | None] = {}  # samples, those of a batch, one is left over
+    _flat: set[Source] = set()  # loaders of models in which a sample gives a channel one value
+    _is_replicated = False
 
-    def begin(self) -> None:
-        self._sizes: dict[Source, tuple[int, int, bool] | None] = {}  # samples, those of a batch, one is left over
-        self._flat: set[Source] = set()  # loaders of models in which a sample gives a channel one value
-        self._is_replicated = False
-
-    def on_batch(self, batches: Batches, batch: Any) -> None:
+    def on_batch(self, batches: events.Batches, batch: Any) -> None:
         if batches.source not in self._sizes:
             self._sizes[batches.source] = _sizes(batches.loader)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             is_wrapped = isinstance(event.model, DistributedDataParallel) and are_several_ranks()
             self._is_replicated = is_wrapped and self.has_part(event.model, _is_local)
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         seen = self.sample(stack_of(call))
         if seen is None or self.run.packs:
             return

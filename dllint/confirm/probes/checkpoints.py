@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.inside.parts import dicts, has_optimizer, tensors
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import SchedulerStep, Stack, StateRestored, StateSaved, stack_of
+from dllint.confirm.probes.base import Judgements, Notes, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
 _LASTING = ("/content/drive",)
@@ -22,23 +19,20 @@ _PREFIXES = ("module.", "_orig_mod.")
 _DEPTH = 5  # dicts inside of what is read
 
 
-@dataclass(slots=True, eq=False)
-class _Scheduler:
+class _Scheduler(Notes):
     """A scheduler that has stepped, which may be gone when the run ends."""
 
     is_saved_by_hand: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class _Saved(Samples):
     """What was saved last at one place; the schedulers that were and were not among it, where Accelerate saved it."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
-    known: set[_Scheduler] = field(default_factory=set)
-    missing: set[_Scheduler] = field(default_factory=set)
+    facts: dict[str, Any] = {}
+    known: set[_Scheduler] = set()
+    missing: set[_Scheduler] = set()
 
 
-@dataclass(slots=True, eq=False)
 class _Read(Samples):
     """A distributed checkpoint with the state of an optimizer that was read, and whether an optimizer has taken it: by
     its ``load_state_dict``, or since it was read into the optimizer's own tensors."""
@@ -48,15 +42,14 @@ class _Read(Samples):
 
 
 class Checkpoints(PlaceProbe[_Saved]):
-    def begin(self) -> None:
-        self._read: list[_Read] = []
-        self._schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()
+    _read: list[_Read] = []
+    _schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         if event.scheduler not in self._schedulers:
             self._schedulers[event.scheduler] = _Scheduler()
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         content = event.content
         states = list(dicts(content))
         weights = [state for state in states if state and all(isinstance(value, Tensor) for value in state.values())]
@@ -92,7 +85,7 @@ class Checkpoints(PlaceProbe[_Saved]):
             seen = _Read(stacks=(stack,), first=self.run.steps, steps=self.run.all_steps, looks=1, is_taken=is_in_place)
             self._read.append(seen)
 
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         if isinstance(event.target, Optimizer):
             for read in self._read:
                 read.is_taken = read.is_taken or read.steps == self.run.all_steps

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, repeated
-from dllint.confirm.probes.events import GradientClip, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, events, repeated, stack_of
 
 
-@dataclass(slots=True, eq=False)
 class _Clips(Samples):
     """Calls of a clipping function from one place."""
 
@@ -22,14 +17,12 @@ class _Clips(Samples):
 
 class Clipping(PlaceProbe[_Clips]):
     at_first = 24
-
-    def begin(self) -> None:
-        self._scalers = 0
+    _scalers = 0
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         self._scalers += bool(scaler.is_enabled())
 
-    def on_gradient_clip(self, event: GradientClip) -> None:
+    def on_gradient_clip(self, event: events.GradientClip) -> None:
         clips = self.sample(stack_of(event))
         if clips is None:
             return

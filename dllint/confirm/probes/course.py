@@ -6,12 +6,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Moment
 from dllint.confirm.inside.parts import some
-from dllint.confirm.probes.base import Probe, parameters_of
-from dllint.confirm.probes.events import Batches, OptimizerStep, SchedulerStep, StateSaved
+from dllint.confirm.probes.base import Optimizer, Probe, events, parameters_of
 from dllint.confirm.probes.resumption import counters_of
 
 _PARAMETERS, _ELEMENTS = 64, 8  # of an optimizer and of each parameter that are noted
@@ -19,25 +17,24 @@ _SAMPLES = 64  # of a batch
 
 
 class Course(Probe):
-    def begin(self) -> None:
-        self._steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
-        self._has_first = False
-        self._scale = 0.0
-        self._batch: list[int] = []
-        self._place: list[int] = []
+    _steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
+    _has_first = False
+    _scale = 0.0
+    _batch: list[int] = []
+    _place: list[int] = []
 
-    def on_batch(self, batches: Batches, batch: Any) -> None:
+    def on_batch(self, batches: events.Batches, batch: Any) -> None:
         self._batch = [index for index in batches.latest() if isinstance(index, int)][:_SAMPLES]
         self._place = [batches.number, batches.taken]
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 0.0
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         if self.run.record.moments:
             self.run.record.moments[-1].counters = counters_of(event.content)
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         optimizer: Optimizer = event.optimizer
         if optimizer not in self._steps:
             if self._has_first:
@@ -46,13 +43,13 @@ class Course(Probe):
             self._has_first = True
             self._note(optimizer, 0)
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         optimizer: Optimizer = event.optimizer
         if optimizer in self._steps:
             self._steps[optimizer] += 1
             self._note(optimizer, self._steps[optimizer])
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         optimizer = getattr(event.scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer) and optimizer in self._steps:
             self.run.record.moments[-1].rates = _rates(optimizer)

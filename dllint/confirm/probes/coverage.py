@@ -3,26 +3,22 @@ parameters that gradients go to, and compares them with what optimizers and modu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
 from dllint.confirm.inside.devices import is_sharded, local
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided, parameters_of
-from dllint.confirm.probes.events import BackwardCall, ModelForward, OptimizerStep
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Tensor, decided, events, nn, parameters_of
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
 _FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
 _EDGE = 512  # elements of a parameter that are compared
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Notes):
     """What is known of a parameter. It may be gone when the run ends, so what it was like is noted while it exists."""
 
     parameter: ref[Tensor]
@@ -46,12 +42,11 @@ class _Watched:
         return parameter
 
 
-class _List:
+class _List(Notes):
     """Parameters in the order in which they were seen. They may be gone, and others may have their ids."""
 
-    def __init__(self) -> None:
-        self.items: list[_Watched] = []
-        self._by_id: dict[int, _Watched] = {}
+    items: list[_Watched] = []
+    _by_id: dict[int, _Watched] = {}
 
     def add(self, parameter: Tensor) -> _Watched:
         item = _Watched(ref(parameter), parameter.dim() > 1, _edge(parameter), f"shape {list(parameter.shape)}")
@@ -65,25 +60,26 @@ class _List:
 
 
 class Coverage(Probe):
+    _modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # that were called, and a number of each
+    _counter = count()  # goes on, whoever counts
+    _held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
+    _misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
+    _steps = 0
+    _has_gaps = False  # then calls of modules are not all told of
+    _holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
+
     def begin(self) -> None:
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none
-        self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # that were called, and a number of each
-        self._counter = count()
-        self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
-        self._misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
-        self._steps = 0
-        self._has_gaps = False  # then calls of modules are not all told of
-        self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.model not in self._modules:
             self._modules[event.model] = next(self._counter)
 
     def on_gap(self) -> None:
         self._has_gaps = True
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         if not call.leaves:
             return
         new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
@@ -93,7 +89,7 @@ class Coverage(Probe):
         for leaf in new:
             self._used.add(leaf).is_registered = id(leaf) in registered or self._has_gaps
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         if not self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1):
             return
         for parameter in parameters_of(event.optimizer):
@@ -101,7 +97,7 @@ class Coverage(Probe):
             if not parameter.requires_grad and isinstance(parameter, nn.Parameter):  # else a copy, stepped by hand
                 (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         self._steps += 1
         if self.run.gradients.of(event.optimizer).steps <= ENOUGH or self._steps % self.run.settings.every == 0:
             self._look()

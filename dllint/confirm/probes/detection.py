@@ -7,15 +7,12 @@ may read boxes otherwise, so that what is said of them is a note.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import unwrapped
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
-from dllint.confirm.probes.events import ModelForward, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Tensor, alarm_if, decided, events, nn, stack_of
 
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
 _UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
@@ -23,7 +20,6 @@ _HIGH = 0.3  # a score below which an evaluation loses what it counts
 _FEWEST = 8  # boxes
 
 
-@dataclass(slots=True, eq=False)
 class _Boxes(Samples):
     """The boxes that a model was given at one place; or its evaluations there, with the score below which it drops."""
 
@@ -37,7 +33,7 @@ class _Boxes(Samples):
 class Detection(PlaceProbe[_Boxes]):
     at_first = 5
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         images, targets = event.arguments.get(0, "images"), event.arguments.get(1, "targets")
         if event.grad == "on":
             if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):
@@ -48,7 +44,7 @@ class Detection(PlaceProbe[_Boxes]):
                 seen.count()
                 seen.lowest = min(seen.lowest, threshold)
 
-    def _look(self, event: ModelForward, images: Any, targets: Any) -> None:
+    def _look(self, event: events.ModelForward, images: Any, targets: Any) -> None:
         seen = self.sample("DL512", stack_of(event))
         boxes = torch.cat([target["boxes"].detach().reshape(-1, 4) for target in targets])
         if seen is None or not len(boxes):

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from statistics import fmean, geometric_mean
 from weakref import ref
 
 import torch
-from torch import Tensor
 
 from dllint.confirm.inside.parts import objects, vars_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import LossCall, ModelForward, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Tensor, decided, events, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _ELEMENTS = 32  # of a sample, from which its numbers say something
@@ -34,8 +31,7 @@ _SEARCHES = 12  # for noise schedulers, a tenth of a second each
 _ALIKE = 1e-3  # by which the noise of two schedules may differ
 
 
-@dataclass(slots=True)
-class _Given:
+class _Given(Notes):
     """What a model was given in its last call: tensors that may be noisy, and conditions by name."""
 
     tensors: list[ref[Tensor]]
@@ -43,25 +39,23 @@ class _Given:
     times: list[ref[Tensor]]
 
 
-@dataclass(slots=True, eq=False)
 class _Losses(Samples):
     """The losses from one place, of which those that are looked at compare with noise; or the calls that sample."""
 
-    deviations: list[float] = field(default_factory=list)
-    means: list[float] = field(default_factory=list)
+    deviations: list[float] = []
+    means: list[float] = []
     highest: float = 0.0
-    shape: list[int] = field(default_factory=list)
-    predicts: set[str] = field(default_factory=set)  # what schedulers say that exist, one of which fits
-    conditions: Counter[tuple[float, ...]] = field(default_factory=Counter)
-    halves: list[str] = field(default_factory=list)  # half of the way, of the noise schedules that exist at a call
+    shape: list[int] = []
+    predicts: set[str] = set()  # what schedulers say that exist, one of which fits
+    conditions: Counter[tuple[float, ...]] = Counter()
+    halves: list[str] = []  # half of the way, of the noise schedules that exist at a call
 
 
 class Diffusion(PlaceProbe[_Losses]):
-    def begin(self) -> None:
-        self._given: _Given | None = None
-        self._searches = 0
+    _given: _Given | None = None
+    _searches = 0
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad != "on":
             if any(seen.looks for seen in self.noted()) and not event.model.training:
                 halves = [f"{float(schedule[len(schedule) // 2]):.3g}" for schedule in self._search()[0]]
@@ -82,7 +76,7 @@ class Diffusion(PlaceProbe[_Losses]):
         conditions = [row for value in rows if len(value) == samples for row in _heads(value)]
         self._given = _Given([ref(value) for value in noisy], conditions, times)
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         given, self._given = self._given, None
         if given is None or not given.times or call.function not in _LOSSES or not call.result.requires_grad:
             return
@@ -98,7 +92,8 @@ class Diffusion(PlaceProbe[_Losses]):
 
     def _look(self, seen: _Losses, noisy: Tensor, target: Tensor, steps: list[Tensor]) -> None:
         x, noise = noisy.reshape(len(noisy), -1), target.reshape(len(target), -1)
-        shares = _covariance(x, noise)
+        centered = noise - noise.mean(1, keepdim=True)
+        shares = (x * centered).mean(1) / centered.square().mean(1)  # how much of the noise is in each sample
         if not _is_white(noise) or float(shares.median()) < _WHITE:
             return
         if not seen.looks:
@@ -145,12 +140,6 @@ class Diffusion(PlaceProbe[_Losses]):
             ((_, most),) = seen.conditions.most_common(1)
             share = most / samples if most > 1 else 0.0
             yield self.judgement("DL946", seen, decided(share < _DROPPED, True), "", "", share=share, samples=samples)
-
-
-def _covariance(x: Tensor, noise: Tensor) -> Tensor:
-    """How much of the noise is in each sample."""
-    centered = noise - noise.mean(1, keepdim=True)
-    return (x * centered).mean(1) / centered.square().mean(1)
 
 
 def _are_shares(shares: Tensor, schedule: Tensor, steps: Tensor) -> bool:

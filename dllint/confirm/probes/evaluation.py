@@ -7,17 +7,12 @@ with gradients in evaluation mode are followed until a backward pass, a derivati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, nn, stack_of
 
 
-@dataclass(slots=True, eq=False)
 class _Calls(Samples):
     """Calls from one place; wrong are those in which something behaved as in training."""
 
@@ -29,10 +24,9 @@ class _Calls(Samples):
 
 
 class Evaluation(PlaceProbe[_Calls]):
-    def begin(self) -> None:
-        self._waiting: dict[_Calls, None] = {}
+    _waiting: dict[_Calls, None] = {}
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad != "on":
             layers = [part for part in event.model.modules() if is_modal(part)]
             seen = self.at("DL207", stack_of(event))
@@ -51,7 +45,7 @@ class Evaluation(PlaceProbe[_Calls]):
     def on_dropout(self, drops: bool, stack: Stack) -> None:
         self.at("DL216", stack).count(drops)
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         self._settle(used=True)
 
     def on_derivative(self) -> None:

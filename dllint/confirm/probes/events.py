@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor, nn
 
 from dllint import events
 from dllint.confirm.evidence import Stack as Stack
-from dllint.confirm.inside.feed import Batches as Batches
-from dllint.confirm.inside.places import stack_of as stack_of
+from dllint.confirm.inside.loaders import Batches as Batches
+from dllint.confirm.inside.stacks import stack_of as stack_of
 from dllint.confirm.probes.graph import nodes
 
 GradientClip = events.GradientClip[Any]
@@ -37,7 +38,7 @@ class LossCall(events.LossCall[Tensor]):
     target: Tensor
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class BackwardCall(events.Backward[Tensor]):
     """A call of ``torch.autograd.backward``, from one tensor or several; ``factor`` is the number that its gradient
     argument multiplies by, and ``batches`` the pass over a loader whose latest batch it is the first to follow."""
@@ -46,23 +47,17 @@ class BackwardCall(events.Backward[Tensor]):
     factor: float = 1.0
     batches: Batches | None = None
     leaves: list[Tensor] | None = None  # the tensors that it sends gradients to, where the graph was looked at
-    _nodes: list[Any] | None = None
     scale: float = 1.0  # that a scaler has multiplied the loss by
-    _value: float | None = None
 
-    @property
+    @cached_property
     def nodes(self) -> list[Any]:
-        """The operations behind it, the last first. Walks through the graph, once."""
-        if self._nodes is None:
-            self._nodes = list(nodes(self.roots))
-        return self._nodes
+        """The operations behind it, the last first."""
+        return list(nodes(self.roots))
 
-    @property
+    @cached_property
     def value(self) -> float | None:
         """The loss, unscaled; None where it is no single number. Reads from the device, once."""
-        if self._value is None and self.loss is not None and self.loss.numel() == 1:
-            self._value = float(self.loss.detach()) / self.scale
-        return self._value
+        return float(self.loss.detach()) / self.scale if self.loss is not None and self.loss.numel() == 1 else None
 
 
 @dataclass(slots=True)

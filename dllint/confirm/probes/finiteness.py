@@ -4,17 +4,13 @@ ones (DL951)."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 
-@dataclass(slots=True, eq=False)
 class _Numbers(Samples):
     """What backward passes from one place began with, where wrong is what is not finite; or deviations from one place,
     where wrong are those that made a loss which is not finite."""
@@ -26,10 +22,8 @@ class _Numbers(Samples):
 
 class Finiteness(PlaceProbe[_Numbers]):
     at_first = 24
-
-    def begin(self) -> None:
-        self._weights: dict[Tracked, Samples] = {}
-        self._waiting: list[_Numbers] = []  # deviations, for the loss that comes of them
+    _weights: dict[Tracked, Samples] = {}
+    _waiting: list[_Numbers] = []  # deviations, for the loss that comes of them
 
     def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
         if values.requires_grad or not values.is_floating_point():
@@ -41,7 +35,7 @@ class Finiteness(PlaceProbe[_Numbers]):
                 seen.degenerate += 1
                 self._waiting.append(seen)
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         if self._waiting:
             is_broken = any(not bool(root.isfinite().all()) for root in call.roots)
             for seen in self._waiting:
@@ -54,7 +48,7 @@ class Finiteness(PlaceProbe[_Numbers]):
             losses.count(is_broken)
             losses.in_a_row = losses.in_a_row + 1 if is_broken else 0
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked = self.run.gradients.of(event.optimizer)
         if not self.is_sampled(tracked.steps, self.at_first):
             return

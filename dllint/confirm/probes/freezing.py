@@ -5,26 +5,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
-from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, events, parameters_of
+from dllint.confirm.probes.events import stack_of
 
 _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder", "freeze_bert", "frozen")
 
 
 class Freezing(ObjectProbe[Samples]):
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on" and self.is_new(event.model):
             for part in event.model.modules():
                 self.of(part, stack_of(event))
 
-    def describe(self, thing: Any, *place: Stack) -> Samples | None:
+    def describe(self, thing: Any, *place: Any) -> Samples | None:
         asked = {name: vars(thing).get(name) for name in _ATTRIBUTES}
         for name, value in asked.items():
             if value is True or (isinstance(value, int) and value > 0):
                 return Samples(stacks=place, what=f"{type(thing).__name__}.{name} = {value}")
         return None
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         due = list(self.due())
         held = set(map(id, parameters_of(event.optimizer))) if due else set()
         for part, promise in due:

@@ -8,15 +8,11 @@ Tokens that the loss ignores, as a prefix that may see all of itself, do not cou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
 
-from dllint.confirm.evidence import Voice
-from dllint.confirm.probes.base import Judgements, decided
-from dllint.confirm.probes.events import LossCall
+from dllint.confirm.probes.base import Judgements, Notes, Tensor, Voice, decided, events, nn
 from dllint.confirm.probes.replay import KeptCall, Replaying, Trace
 
 _LOOKS = 5  # losses that are compared with the tokens of a model
@@ -25,8 +21,7 @@ _LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest output
 _LEAST = 4  # tokens in a row
 
 
-@dataclass(slots=True)
-class _Next:
+class _Next(Notes):
     """The input whose next tokens are the targets, the axis of its steps, and which of the targets count."""
 
     key: str | int
@@ -35,11 +30,10 @@ class _Next:
 
 
 class FutureLeaks(Replaying):
-    def begin(self) -> None:
-        self._looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-        self._trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
+    _looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+    _trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         target = call.target
         if target.is_floating_point():
             return

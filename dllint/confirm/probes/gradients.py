@@ -139,8 +139,10 @@ class Tracked:
         """Note a step, and what it used."""
         self.step_stacks.setdefault(stack)
         self.steps += 1
-        if self.is_partial:
-            self._begin_again()
+        if self.is_partial:  # not all of it was seen
+            self.window, self._left, self.was_used = {}, {}, True
+            self.is_partial = self.is_fresh = self.is_scaled = False
+            self.is_polluted = self.is_ahead = self.is_cleared = False
             return
         self.followed += 1
         self.stale += self.is_polluted
@@ -152,13 +154,6 @@ class Tracked:
             self.has_moved()
         self.was_used = self.is_polluted or self.is_fresh or self.was_used
         self.is_fresh = self.is_scaled = False
-
-    def _begin_again(self) -> None:
-        """Follow what comes after a step of which not all was seen."""
-        self.window = {}
-        self._left = {}
-        self.is_partial = self.is_fresh = self.is_scaled = self.is_polluted = self.is_ahead = self.is_cleared = False
-        self.was_used = True
 
     def _is_empty(self) -> bool:
         """Whether there are no gradients, or they have been set to zero. What is computed as zero is a gradient."""
@@ -175,12 +170,12 @@ class Tracked:
 
 class Gradients(Probe):
     turn = -1
+    tracked: list[Tracked] = []
+    _scaled: tuple[Any, Tensor] | None = None
+    _scale: float | None = None  # that it was scaled by
+    _passes: Counter[Stack] = Counter()
 
     def begin(self) -> None:
-        self.tracked: list[Tracked] = []
-        self._scaled: tuple[Any, Tensor] | None = None
-        self._scale: float | None = None  # that it was scaled by
-        self._passes: Counter[Stack] = Counter()
         self.run.gradients = self
 
     def of(self, optimizer: Optimizer) -> Tracked:
@@ -257,7 +252,9 @@ class Gradients(Probe):
             if tracked.reached:
                 yield from self._missing_step(tracked)
             if tracked.steps >= ENOUGH:
-                yield from self._stale(tracked)
+                seen = tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks)
+                numbers = {"stale": tracked.stale, "steps": tracked.followed}
+                yield self.judgement("DL202", seen, repeated(tracked.stale), **numbers)
             if tracked.looked >= ENOUGH:
                 yield from self._empty(tracked)
 
@@ -269,11 +266,6 @@ class Gradients(Probe):
         verdict, how = decided(is_enough and not is_used, is_enough), "moved" if moved else "never moved"
         seen = tracked.seen(tracked.reached, *tracked.backward_stacks)
         yield self.judgement("DL201", seen, verdict, "", alarm_if(is_over), steps=tracked.steps, how=how)
-
-    def _stale(self, tracked: Tracked) -> Judgements:
-        """DL202."""
-        seen = tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks)
-        yield self.judgement("DL202", seen, repeated(tracked.stale), stale=tracked.stale, steps=tracked.followed)
 
     def _empty(self, tracked: Tracked) -> Judgements:
         """DL203 and DL204."""

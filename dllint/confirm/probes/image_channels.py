@@ -4,7 +4,6 @@ their number before and after `Normalize` (DL509). Reads what was noted of them,
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,21 +11,19 @@ import torch
 from dllint.confirm.evidence import Line, Voice
 from dllint.confirm.inside.images import normalized
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import Stack
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided
 
 _FEWEST = 16  # samples whose means say the order
 _CLEAR = 0.7  # correlation of the differences of their channels
 _STEEP = 0.3  # how much of the differences of the images are left in the samples
 
 
-@dataclass(slots=True, eq=False)
 class _Images(Samples):
     """The samples that were made of images which OpenCV read at one place; or what a `Normalize` was given at one
     place, of which wrong are images of which it made or refused other channels."""
 
-    kinds: Counter[str] = field(default_factory=Counter)
-    means: list[list[float]] = field(default_factory=list)
+    kinds: Counter[str] = Counter()
+    means: list[list[float]] = []
     as_red: int = 0
     refused: int = 0
     before: int = 0  # channels of one that is wrong, else of the first
@@ -54,7 +51,13 @@ class ImageChannels(PlaceProbe[_Images]):
 
     def judge_each(self, seen: _Images) -> Judgements:
         seen.first = 0
-        yield from self._order(seen) if seen.rule == "DL505" else self._number(seen)
+        if seen.rule == "DL505":
+            yield from self._order(seen)
+            return
+        told = f"made {seen.after} channels of {seen.before} in {seen.wrong} of {seen.looks} images"
+        if seen.refused:
+            told = f"refused {seen.refused} images: they have {seen.before} channels, and it {seen.after} means"
+        yield self.judgement("DL509", seen, decided(seen.wrong, seen.looks >= ENOUGH), told)
 
     def _order(self, seen: _Images) -> Judgements:
         blue, red = seen.kinds["blue"], seen.kinds["red"]
@@ -73,12 +76,6 @@ class ImageChannels(PlaceProbe[_Images]):
             told["CONFIRMED"] += "; they are normalized with the numbers of ImageNet, which are for red first"
         voice: Voice = "note" if seen.as_red else ""
         yield self.judgement("DL505", seen, verdict, told[verdict], voice, **seen.kinds, correlation=related)
-
-    def _number(self, seen: _Images) -> Judgements:
-        told = f"made {seen.after} channels of {seen.before} in {seen.wrong} of {seen.looks} images"
-        if seen.refused:
-            told = f"refused {seen.refused} images: they have {seen.before} channels, and it {seen.after} means"
-        yield self.judgement("DL509", seen, decided(seen.wrong, seen.looks >= ENOUGH), told)
 
 
 def _related(means: list[list[float]]) -> float:

@@ -3,21 +3,16 @@ what models are given whose configuration names a token for images."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
-from torch import Tensor
 
 from dllint.confirm.inside.parts import config_of
-from dllint.confirm.probes.base import PlaceProbe, Samples
-from dllint.confirm.probes.events import ModelForward, stack_of
+from dllint.confirm.probes.base import PlaceProbe, Samples, Tensor, events, stack_of
 
 _TOKENS = ("image_token_id", "image_token_index", "video_token_id", "video_token_index")
 _IMAGES = ("pixel", "image", "video", "vision", "visual", "patch")  # in the names of arguments that hold them
 _ELSEWHERE = ("inputs_embeds", "past_key_values")  # where images may have gone in already
 
 
-@dataclass(slots=True, eq=False)
 class _Batches(Samples):
     """Batches with places for images; wrong are those without images."""
 
@@ -28,7 +23,7 @@ class ImageTokens(PlaceProbe[_Batches]):
     rule = "DL963"
     at_first = 5
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         named, config = event.arguments.keywords, config_of(event.model)
         if config is None or event.grad != "on" or any(named.get(name) is not None for name in _ELSEWHERE):
             return

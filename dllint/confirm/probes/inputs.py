@@ -4,18 +4,16 @@ and knows those that a library loaded weights into, which were trained on normal
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
+from dllint.confirm.evidence import histogram
 from dllint.confirm.inside.parts import some
 from dllint.confirm.inside.stacks import frames
-from dllint.confirm.pictures import histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import ModelForward, Stack, StateRestored, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
 _NORMALISED, _DARK = -3.0, -1.5  # below what black becomes, and above what it and all close to it become
@@ -28,16 +26,15 @@ _FRAMES = 17  # between the library and what loads
 _NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "norm_mean", "image_mean", "pixel_mean")
 
 
-@dataclass(slots=True, eq=False)
 class _Inputs(Samples):
     """The first tensor that models are given at one place, in the calls that were looked at."""
 
-    shape: list[int] = field(default_factory=list)  # in the first call
-    lows: list[float] = field(default_factory=list)
-    highs: list[float] = field(default_factory=list)
-    means: list[float] = field(default_factory=list)
-    broken: list[float] = field(default_factory=list)  # numbers that are not finite
-    channels: list[list[float]] = field(default_factory=list)  # means, in the last call
+    shape: list[int] = []  # in the first call
+    lows: list[float] = []
+    highs: list[float] = []
+    means: list[float] = []
+    broken: list[float] = []  # numbers that are not finite
+    channels: list[list[float]] = []  # means, in the last call
     values: Tensor | None = None
     masks: int = 0  # calls in which it was -inf somewhere, and 0 elsewhere
     are_indices: bool = True  # whole numbers, of a few columns
@@ -47,16 +44,14 @@ class _Inputs(Samples):
 
 class Inputs(PlaceProbe[_Inputs]):
     at_first = 5
+    _loaded: WeakSet[nn.Module] = WeakSet()
 
-    def begin(self) -> None:
-        self._loaded: WeakSet[nn.Module] = WeakSet()
-
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         names = (str(frame.f_globals.get("__name__", "")) for frame in islice(frames(), _FRAMES))
         if isinstance(event.target, nn.Module) and any(name.startswith(_LIBRARIES) for name in names):
             self._loaded.add(event.target)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         first = next((value for value in event.arguments.all() if isinstance(value, Tensor)), None)
         if event.grad == "on" and first is not None and _is_input(first):
             seen = self.sample(stack_of(event))

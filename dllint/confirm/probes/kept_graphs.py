@@ -7,11 +7,9 @@ backward pass comes to, as in an evaluation with gradients on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from weakref import ReferenceType, ref
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, LossCall, OptimizerStep, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided, events, stack_of
 
 _KEY = "dllint"
 _MANY = 5  # graphs at once
@@ -24,11 +22,10 @@ class _Mark:
     __slots__ = ("__weakref__",)
 
 
-@dataclass(slots=True, eq=False)
 class _Losses(Samples):
     """The losses from one place."""
 
-    marks: list[tuple[ReferenceType[_Mark], int]] = field(default_factory=list)  # and the steps before each
+    marks: list[tuple[ReferenceType[_Mark], int]] = []  # and the steps before each
     peak: int = 0  # graphs at once since the last backward pass
     thrown: int = 0  # graphs that lived at once and had no backward pass
     outlived: int = 0  # graphs that lived on over steps
@@ -42,7 +39,7 @@ class _Losses(Samples):
 class KeptGraphs(PlaceProbe[_Losses]):
     at_first = _MOST
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         seen = self.sample(stack_of(call))
         if seen is not None:
             metadata = getattr(call.result.grad_fn, "metadata", None)
@@ -51,7 +48,7 @@ class KeptGraphs(PlaceProbe[_Losses]):
                 seen.marks.append((ref(mark), self.run.all_steps))
             seen.peak = max(seen.peak, seen.living())
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         self._look(is_over=False)
 
     def on_derivative(self) -> None:
@@ -68,7 +65,7 @@ class KeptGraphs(PlaceProbe[_Losses]):
                     seen.thrown = max(seen.thrown, seen.peak)
                 seen.peak = 0
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for seen in self.noted():
             if len(seen.marks) >= _MANY:
                 seen.living()

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
-from torch import Tensor
 
-from dllint.confirm.pictures import Histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import LossCall, Stack, stack_of
+from dllint.confirm.evidence import Histogram
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
 from dllint.confirm.probes.inputs import named_place
 
 _LOSSES = ("cross_entropy", "nll_loss")
@@ -36,22 +33,21 @@ _PARTS = 5  # of that time, in each of which it has to go on
 _DRIFT, _STEADY = 2.0, 1.5
 
 
-@dataclass(slots=True, eq=False)
 class _Labels(Samples):
     """What the losses from one place were given; wrong are those that were refused for a label that is one too high, or
     where the targets look padded."""
 
     classes: int = 0
-    counts: Tensor = field(default_factory=lambda: torch.zeros(0))  # of labels, by class
-    predicted: list[Tensor] = field(default_factory=list)  # the same of predictions, in each look
-    ignored: list[float] = field(default_factory=list)
-    logs: list[float] = field(default_factory=list)  # of the sum of the exponentials of a row of logits
+    counts: Tensor = torch.zeros(0)  # of labels, by class
+    predicted: list[Tensor] = []  # the same of predictions, in each look
+    ignored: list[float] = []
+    logs: list[float] = []  # of the sum of the exponentials of a row of logits
     highest: float = 0.0
     is_half: bool = False
-    values: Counter[int] = field(default_factory=Counter)  # that fill the ends of rows
+    values: Counter[int] = Counter()  # that fill the ends of rows
     clean: int = 0  # calls in which all padding, if any, is ignored
-    shares: list[float] = field(default_factory=list)  # of the targets, that padding may be
-    sums: list[tuple[int, float]] = field(default_factory=list)  # over words: by step, the mean of |log Z|
+    shares: list[float] = []  # of the targets, that padding may be
+    sums: list[tuple[int, float]] = []  # over words: by step, the mean of |log Z|
 
     def take(self, labels: Tensor, classes: int) -> None:
         """Note the labels of a loss."""
@@ -62,7 +58,7 @@ class _Labels(Samples):
 
 
 class Labels(PlaceProbe[_Labels]):
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         if call.function not in _LOSSES:
             return
         self._look_for_padding(call)
@@ -82,7 +78,7 @@ class Labels(PlaceProbe[_Labels]):
                 if call.function == "cross_entropy":
                     self._look(seen, scores, kept)
 
-    def _look_for_padding(self, call: LossCall) -> None:
+    def _look_for_padding(self, call: events.LossCall) -> None:
         rows = _rows(call.target)
         seen = None if rows is None else self.sample("DL108", stack_of(call))
         if rows is not None and seen is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from statistics import fmean, median, pstdev
 from typing import Any
 from weakref import ref
@@ -19,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
@@ -37,19 +35,17 @@ _KINDS: dict[str, Callable[[float, float], float]] = {
 """The factor of the latents by the kind of target, from how much of the latents and of the target is in the input."""
 
 
-@dataclass(slots=True, eq=False)
 class _Seen(Samples):
     """Latents that were drawn at one place, what the configuration of their autoencoder says, and how much of them and
     of the target was in the inputs of a model."""
 
     factor: float | None = None
     shift: float = 0.0
-    shares: list[tuple[float, float]] = field(default_factory=list)
-    shifts: list[float] = field(default_factory=list)
+    shares: list[tuple[float, float]] = []
+    shifts: list[float] = []
 
 
-@dataclass(slots=True)
-class _Drawn:
+class _Drawn(Notes):
     """Some of the latents of a batch, and where they were drawn."""
 
     shape: torch.Size
@@ -58,10 +54,9 @@ class _Drawn:
 
 
 class Latents(PlaceProbe[_Seen]):
-    def begin(self) -> None:
-        self._drawn: deque[_Drawn] = deque(maxlen=_RECENT)
-        self._given: list[ref[Tensor]] = []
-        self._is_trained = False
+    _drawn: deque[_Drawn] = deque(maxlen=_RECENT)
+    _given: list[ref[Tensor]] = []
+    _is_trained = False
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
         config = getattr(vae, "config", None)
@@ -71,13 +66,13 @@ class Latents(PlaceProbe[_Seen]):
             seen.factor, seen.shift = factor, shift or 0.0
         self._drawn.append(_Drawn(latents.shape, _some(latents), seen))
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if self._drawn and event.grad == "on":
             shapes = {drawn.shape for drawn in self._drawn}
             given = (value for value in event.arguments.all() if isinstance(value, Tensor))
             self._given = [ref(value) for value in given if value.shape in shapes]
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         given, self._given = self._given, []
         if not given or call.function not in _LOSSES or call.target.requires_grad:
             return

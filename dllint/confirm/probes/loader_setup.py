@@ -13,21 +13,17 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from math import prod
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.evidence import Voice
-from dllint.confirm.inside.feed import Source, samplers_of
+from dllint.confirm.inside.loaders import Source, samplers_of
 from dllint.confirm.inside.parts import parts, tensors
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
-from dllint.confirm.probes.events import Batches
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Tensor, Voice, decided, events
 
 _DEPTH = 3  # attributes between a dataset and what it keeps
 _SHARED = "/dev/shm"  # the memory that processes share, where Linux keeps it
@@ -40,15 +36,14 @@ _OWN_WAYS = ("__getstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "_
 _PLAIN = (type, Tensor, str, bytes, int, float, type(None))
 
 
-@dataclass(slots=True)
-class _Loader:
+class _Loader(Notes):
     """A loader, as its passes began."""
 
     start: str  # how its workers start; empty where it has none
     pins: bool
-    unsendable: list[str] = field(default_factory=list)
-    sharers: list[int] = field(default_factory=list)  # by how many ranks its samplers divide, the outermost first
-    unpinned: list[str] = field(default_factory=list)
+    unsendable: list[str] = []
+    sharers: list[int] = []  # by how many ranks its samplers divide, the outermost first
+    unpinned: list[str] = []
     batches: int = 0
     free: int = 0  # bytes of shared memory
     at_once: int = 0  # batches in it
@@ -57,10 +52,9 @@ class _Loader:
 
 
 class LoaderSetup(Probe):
-    def begin(self) -> None:
-        self._loaders: dict[Source, _Loader] = {}
+    _loaders: dict[Source, _Loader] = {}
 
-    def on_pass(self, batches: Batches) -> None:
+    def on_pass(self, batches: events.Batches) -> None:
         loader = batches.loader
         if loader is None or batches.source in self._loaders:
             return
@@ -77,7 +71,7 @@ class LoaderSetup(Probe):
         counts = [getattr(each, name, 1) for each in samplers_of(loader) for name in ("num_replicas", "num_processes")]
         known.sharers = [count for count in counts if isinstance(count, int) and count > 1]
 
-    def on_batch(self, batches: Batches, batch: Any) -> None:
+    def on_batch(self, batches: events.Batches, batch: Any) -> None:
         known = self._loaders.get(batches.source)
         if known is not None and batches.taken <= ENOUGH:
             known.batches += 1
@@ -86,7 +80,7 @@ class LoaderSetup(Probe):
             if known.pins:
                 known.unpinned = sorted({*known.unpinned, *_unpinned(batch, "the batch", _DEPTH)})
 
-    def on_batch_refused(self, batches: Batches, error: Exception) -> None:
+    def on_batch_refused(self, batches: events.Batches, error: Exception) -> None:
         known = self._loaders.get(batches.source)
         deaths = [line for line in str(error).splitlines() if any(death in line.lower() for death in _DEATHS)]
         if known is not None and known.at_once and deaths:

@@ -3,14 +3,12 @@ were loaded go away in training (DL607)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from statistics import median
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided, parameters_of
-from dllint.confirm.probes.events import Load, OptimizerStep
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided, events, parameters_of
 from dllint.confirm.probes.movement import sample
 
 _HALF = 0.5  # of the parameters of a model
@@ -20,7 +18,6 @@ _MATRICES = 16
 _MODELS = 16
 
 
-@dataclass(slots=True, eq=False)
 class _Loaded(Samples):
     """What the calls at one place loaded without being strict: the least of them."""
 
@@ -31,32 +28,26 @@ class _Loaded(Samples):
     was_tried: bool = False  # something else was loaded into the same model afterwards
 
 
-@dataclass(slots=True, eq=False)
 class _Pretrained(Samples):
     """Some matrices that were loaded into a model that has new layers beside them."""
 
-    weights: list[tuple[ReferenceType[Tensor], Tensor]] = field(default_factory=list)
+    weights: list[tuple[ref[Tensor], Tensor]] = []
     drift: float = 0.0
     since: int | None = None  # steps of all optimizers before the first of the one that holds them
-    rates: set[float] = field(default_factory=set)  # of the optimizer that holds them
+    rates: set[float] = set()  # of the optimizer that holds them
 
     def look(self) -> None:
         """Compare with what was loaded."""
-        pairs = [(known(), begin) for known, begin in self.weights]
-        moves = [
-            float((sample(p).float().to(begin.device) - begin).norm() / begin.norm())
-            for p, begin in pairs
-            if p is not None and bool(begin.any())
-        ]
+        pairs = [(p, begin) for known, begin in self.weights if (p := known()) is not None and bool(begin.any())]
+        moves = [float((sample(p).float().to(begin.device) - begin).norm() / begin.norm()) for p, begin in pairs]
         self.drift = median(moves) if moves else self.drift
 
 
 class Loading(PlaceProbe[_Loaded]):
-    def begin(self) -> None:
-        self._pretrained: list[_Pretrained] = []
-        self._tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()
+    _pretrained: list[_Pretrained] = []
+    _tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()
 
-    def on_load(self, load: Load) -> None:
+    def on_load(self, load: events.Load) -> None:
         known = load.parameters | load.buffers
         loaded = len(load.given & load.parameters) / max(len(load.parameters), 1)
         if not load.strict and load.parameters:
@@ -72,14 +63,12 @@ class Loading(PlaceProbe[_Loaded]):
             for tried in self._tried.pop(load.module, []):
                 tried.was_tried = tried.parameters < _HALF
         if _HALF <= loaded < 1 and not load.error and len(self._pretrained) < _MODELS:
-            self._remember(load)
+            given = [p for name, p in load.module.named_parameters() if name in load.given]
+            matrices = [p for p in given if p.dim() > 1 and p.numel()][:_MATRICES]
+            weights: list[tuple[ref[Tensor], Tensor]] = [(ref(p), sample(p).float()) for p in matrices]
+            self._pretrained.append(_Pretrained(stacks=(load.stack,), weights=weights))
 
-    def _remember(self, load: Load) -> None:
-        matrices = [p for name, p in load.module.named_parameters() if name in load.given and p.dim() > 1 and p.numel()]
-        kept: list[tuple[ReferenceType[Tensor], Tensor]] = [(ref(p), sample(p).float()) for p in matrices[:_MATRICES]]
-        self._pretrained.append(_Pretrained(stacks=(load.stack,), weights=kept))
-
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for known in self._pretrained:
             if known.since is None or self.run.all_steps - known.since >= known.looks + self.run.settings.every:
                 alive = {id(weight()) for weight, _ in known.weights if weight() is not None}
@@ -102,6 +91,5 @@ class Loading(PlaceProbe[_Loaded]):
         yield self.judgement("DL603", seen, decided(seen.mismatch, True))
         if not seen.mismatch:
             is_wrong = seen.parameters < _HALF and (seen.given < _HALF or not seen.names) and not seen.was_tried
-            yield self.judgement(
-                "DL604", seen, decided(is_wrong, True), "", alarm_if(seen.names and not seen.parameters)
-            )
+            voice = alarm_if(seen.names and not seen.parameters)
+            yield self.judgement("DL604", seen, decided(is_wrong, True), "", voice)

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
-
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, LossCall, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
 from dllint.confirm.probes.graph import leaves, leaves_behind, nearest, operation, through_views
 
 _LOSSES = ("huber_loss", "mse_loss", "smooth_l1_loss")
@@ -24,9 +21,8 @@ _SMALL = 16  # elements: a tensor that holds losses; inputs that are optimized t
 
 
 class LossGraphs(PlaceProbe[Samples]):
-    def begin(self) -> None:
-        self._is_told = False  # a function of torch has computed a loss since the last backward pass
-        self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
+    _is_told = False  # a function of torch has computed a loss since the last backward pass
+    _derives = False  # derivatives were computed for this loss: of an equation, perhaps
 
     def on_derivative(self) -> None:
         self._derives = True
@@ -34,7 +30,7 @@ class LossGraphs(PlaceProbe[Samples]):
     def on_gap(self) -> None:
         self._is_told = True  # for all that is known
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         self._is_told = True
         if call.function not in _LOSSES or not call.input.requires_grad:
             return
@@ -49,7 +45,7 @@ class LossGraphs(PlaceProbe[Samples]):
             if answer is not None:
                 seen.count(answer)
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False
         is_detached = not any(root.requires_grad for root in call.roots)
@@ -74,14 +70,14 @@ class LossGraphs(PlaceProbe[Samples]):
                     if not derives and (answer := _learns_its_target(difference)) is not None:
                         self._count("DL956", call, answer)
 
-    def _are_numbers(self, leaves: list[Tensor]) -> bool:
+    def _are_numbers(self, ends: list[Tensor]) -> bool:
         """Whether a graph ends at tensors made of numbers, and at no parameter."""
         held = {id(p) for tracked in self.run.gradients.tracked for p in tracked.parameters()}
         return all(
-            not isinstance(leaf, nn.Parameter) and id(leaf) not in held and leaf.numel() <= _SMALL for leaf in leaves
+            leaf.numel() <= _SMALL and not isinstance(leaf, nn.Parameter) and id(leaf) not in held for leaf in ends
         )
 
-    def _count(self, rule: str, call: BackwardCall, is_wrong: bool) -> None:
+    def _count(self, rule: str, call: events.BackwardCall, is_wrong: bool) -> None:
         seen = self.at(rule, stack_of(call))
         seen.what = "backward passes"
         seen.count(is_wrong)

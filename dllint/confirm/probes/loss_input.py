@@ -5,13 +5,10 @@ of one shape (DL111, DL117)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples
-from dllint.confirm.probes.events import LossCall, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, events, stack_of
 from dllint.confirm.probes.graph import origin
 
 _SYMMETRIC = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
@@ -21,13 +18,12 @@ _SATURATED = 1e-3  # share of the elements
 _SQUASHING = ("Softmax", "Sigmoid")
 
 
-@dataclass(slots=True, eq=False)
 class _Inputs(Samples):
     """What was seen of the inputs of a loss at one place."""
 
     low: float = 0.0
     high: float = 0.0
-    computed_by: list[str] = field(default_factory=list)
+    computed_by: list[str] = []
 
 
 def _classes(values: Tensor) -> int:
@@ -35,18 +31,18 @@ def _classes(values: Tensor) -> int:
     return 1 if values.dim() > 1 else 0
 
 
-def _are_probabilities(call: LossCall) -> bool | None:
+def _are_probabilities(call: events.LossCall) -> bool | None:
     values = call.input.detach()
     if values.shape[_classes(values)] < 2:
         return None
     return origin(call.input) in _SQUASHING or are_probabilities(values, _classes(values))
 
 
-def _are_squashed(call: LossCall) -> bool:
+def _are_squashed(call: events.LossCall) -> bool:
     return origin(call.input) in _SQUASHING
 
 
-def _are_no_logarithms(call: LossCall) -> bool | None:
+def _are_no_logarithms(call: events.LossCall) -> bool | None:
     values = call.input.detach()
     if values.dim() < 2 or values.shape[1] < 2:
         return None
@@ -54,22 +50,22 @@ def _are_no_logarithms(call: LossCall) -> bool | None:
     return bool((sums.abs() > 5 * _TOLERANCE.get(values.dtype, 1e-3)).any()) or bool((values > 0).any())
 
 
-def _has_one_class(call: LossCall) -> bool | None:
+def _has_one_class(call: events.LossCall) -> bool | None:
     return None if call.input.dim() < 2 or call.target.is_floating_point() else call.input.shape[1] == 1
 
 
-def _is_swapped(call: LossCall) -> bool | None:
+def _is_swapped(call: events.LossCall) -> bool | None:
     if call.function in _SYMMETRIC or not (call.target.requires_grad or call.input.requires_grad):
         return None
     return call.target.requires_grad and not call.input.requires_grad
 
 
-def _grows(call: LossCall) -> bool:
+def _grows(call: events.LossCall) -> bool:
     shape: torch.Size = torch.broadcast_shapes(call.input.shape, call.target.shape)  # type: ignore[no-untyped-call]
     return shape.numel() > max(call.input.numel(), call.target.numel())
 
 
-def _are_no_probabilities(call: LossCall) -> bool | None:
+def _are_no_probabilities(call: events.LossCall) -> bool | None:
     if not call.target.is_floating_point() or not call.target.numel():
         return None
     target = call.target.detach().float()
@@ -77,7 +73,7 @@ def _are_no_probabilities(call: LossCall) -> bool | None:
     return bool((target < 0).any()) or bool(((sums - 1).abs() > _SUM).any())
 
 
-def _is_no_logarithm(call: LossCall) -> bool | None:
+def _is_no_logarithm(call: events.LossCall) -> bool | None:
     values = call.input.detach()
     if bool((values <= _SUM).all()):
         return False
@@ -85,7 +81,7 @@ def _is_no_logarithm(call: LossCall) -> bool | None:
     return True if bool((values >= 0).all()) and bool(((rows - 1).abs() < _SUM).all()) else None
 
 
-def _is_saturated(call: LossCall) -> bool | None:
+def _is_saturated(call: events.LossCall) -> bool | None:
     if call.input.shape != call.target.shape:
         return None
     values, target = call.input.detach(), call.target.detach()
@@ -93,7 +89,7 @@ def _is_saturated(call: LossCall) -> bool | None:
     return float(lost.float().mean()) > _SATURATED
 
 
-_ASKED: dict[str, dict[str, Callable[[LossCall], bool | None]]] = {
+_ASKED: dict[str, dict[str, Callable[[events.LossCall], bool | None]]] = {
     "binary_cross_entropy": {"DL102": _is_saturated},
     "binary_cross_entropy_with_logits": {"DL103": _are_squashed},
     "cross_entropy": {"DL101": _are_probabilities, "DL106": _are_no_probabilities, "DL115": _has_one_class},
@@ -110,7 +106,7 @@ _OF_INPUTS = ("DL101", "DL103", "DL104")
 class LossInput(PlaceProbe[_Inputs]):
     at_first = 5
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         for rule, ask in {"DL111": _is_swapped, **_ASKED.get(call.function, {})}.items():
             seen = self.sample(rule, stack_of(call))
             answer = ask(call) if seen is not None and call.input.numel() else None
@@ -125,7 +121,7 @@ class LossInput(PlaceProbe[_Inputs]):
         if seen is not None and logits.shape[-1:] >= (2,):
             seen.count(are_probabilities(logits.detach(), -1))
 
-    def _look(self, seen: _Inputs, call: LossCall) -> None:
+    def _look(self, seen: _Inputs, call: events.LossCall) -> None:
         seen.what = call.function
         low, high = _range(call.input.detach())
         seen.low = min(low, seen.low) if seen.looks else low

@@ -8,14 +8,11 @@ divided by their share since.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if
-from dllint.confirm.probes.events import BackwardCall, LossCall, Stack, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, Tensor, alarm_if, events, stack_of
 from dllint.confirm.probes.graph import operation, through_views
 
 _FEW = 0.95  # share of what counts, above which nothing can be told
@@ -26,20 +23,18 @@ _LOSSES = ("NllLoss", "NllLoss2D", "BinaryCrossEntropy", "BinaryCrossEntropyWith
 _PASSING = ("Mul", "Div", "ToCopy", "Add")
 
 
-@dataclass(slots=True, eq=False)
 class _Means(Samples):
     """The means that were sent backward from one place; wrong are those over what does not count as well."""
 
-    shares: list[float] = field(default_factory=list)  # of what counts, where the mean was over all of it
+    shares: list[float] = []  # of what counts, where the mean was over all of it
     padded: int = 0  # those of them in which what does not count ends or begins the rows
 
 
 class MaskedMean(PlaceProbe[_Means]):
-    def begin(self) -> None:
-        self._latest: Stack = ()  # of the last loss that was not reduced
-        self._rows = torch.Size()  # of its targets, before they were made flat
+    _latest: Stack = ()  # of the last loss that was not reduced
+    _rows = torch.Size()  # of its targets, before they were made flat
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         self._latest = ()
         if call.options.get("reduction") == "none":
             base = call.target._base if call.target.dim() == 1 else None
@@ -49,7 +44,7 @@ class MaskedMean(PlaceProbe[_Means]):
     def on_gap(self) -> None:
         self._latest = ()
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         seen = self.sample(stack_of(call), self._latest)
         if seen is None or self.run.packs or len(call.roots) != 1 or call.roots[0].numel() != 1:
             return
@@ -67,10 +62,8 @@ class MaskedMean(PlaceProbe[_Means]):
 
     def judge_each(self, seen: _Means) -> Judgements:
         if seen.looks:
-            shares = seen.shares or [1.0]  # all of them count where no mean was over others
-            yield self.judgement(
-                "DL109", seen, seen.unanimous, "", alarm_if(seen.padded == seen.wrong), shares=shares[:50]
-            )
+            shares, voice = seen.shares or [1.0], alarm_if(seen.padded == seen.wrong)  # all count where none was masked
+            yield self.judgement("DL109", seen, seen.unanimous, "", voice, shares=shares[:50])
 
 
 def _mask_of_mean(node: Any) -> tuple[Tensor, float | None] | None:

@@ -12,15 +12,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if
-from dllint.confirm.probes.events import LossCall, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, alarm_if, events, stack_of
 
 
 class Metrics(PlaceProbe[Samples]):
-    def begin(self) -> None:
-        self._ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
+    _ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         ignored = call.options.get("ignore_index")
         if not isinstance(ignored, int) or call.target.is_floating_point():
             return
@@ -47,6 +45,5 @@ class Metrics(PlaceProbe[Samples]):
         ignored, own = self._common(), seen.place[1]
         if ignored and seen.looks >= ENOUGH:
             ignores = "none" if own is None else f"class {own}"
-            yield self.judgement(
-                "DL110", seen, seen.repeated, "", alarm_if(own is not None), ignores=ignores, losses=ignored
-            )
+            found = {"ignores": ignores, "losses": ignored}
+            yield self.judgement("DL110", seen, seen.repeated, "", alarm_if(own is not None), **found)

@@ -8,18 +8,17 @@ is added. All of it shows in some elements of each matrix before and after some 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from statistics import median
 from weakref import ref
 
 import torch
 from torch import Tensor
 
+from dllint.confirm.evidence import Layer, histogram
 from dllint.confirm.inside.devices import local
 from dllint.confirm.inside.parts import some
-from dllint.confirm.pictures import Layer, histogram
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, decided, parameters_of
-from dllint.confirm.probes.events import OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, decided, events, parameters_of
+from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _FIRST = 12  # steps that are all looked at
@@ -37,8 +36,7 @@ _LOSSES = 5  # steps from which that counts
 _NEAR_TOP = 0.5  # of the highest learning rate, below which lost updates are meant to be small
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Notes):
     """What was seen of a parameter in the steps that were looked at."""
 
     parameter: ref[Tensor]
@@ -50,8 +48,7 @@ class _Seen:
     gradient: Tensor | None = None
 
 
-@dataclass(slots=True)
-class _Moved:
+class _Moved(Notes):
     """Some elements of a parameter before and after a step, their gradients, and the learning rate."""
 
     parameter: Tensor
@@ -61,25 +58,24 @@ class _Moved:
     slope: Tensor
 
 
-@dataclass(slots=True)
-class _Steps:
+class _Steps(Notes):
     """The steps of an optimizer that were looked at."""
 
     tracked: Tracked
-    layers: list[_Seen] = field(default_factory=list)
-    by_id: dict[int, _Seen] = field(default_factory=dict)  # of what exists; others may get the ids later
+    layers: list[_Seen] = []
+    by_id: dict[int, _Seen] = {}  # of what exists; others may get the ids later
     looks: int = 0
     empty: int = 0  # in which no parameter had a gradient
     compared: int = 0  # in which something had to move
     vain: int = 0  # in which nothing did
-    ratios: list[tuple[int, float, float]] = field(default_factory=list)  # step, median update, learning rate
-    stacks: dict[Stack, None] = field(default_factory=dict)
+    ratios: list[tuple[int, float, float]] = []  # step, median update, learning rate
+    stacks: dict[Stack, None] = {}
     half: int = 0  # with parameters in float16
     broken: int = 0  # those of them after which parameters are not finite any more
     wild: int = 0  # those in which some element moved much further than the learning rate
     furthest: float = 0.0
     eps: float = 0.0
-    lost: list[tuple[float, float]] = field(default_factory=list)  # learning rate, share of updates lost in bfloat16
+    lost: list[tuple[float, float]] = []  # learning rate, share of updates lost in bfloat16
 
     def seen(self, looks: int, *more: Stack) -> Samples:
         """The places of the steps."""
@@ -87,23 +83,21 @@ class _Steps:
 
 
 class Movement(Probe):
-    def begin(self) -> None:
-        self._steps: dict[Tracked, _Steps] = {}
-        self._before: list[tuple[Tensor, float, Tensor]] = []  # parameter, learning rate, elements of it
-        self._is_sampled = False
+    _steps: dict[Tracked, _Steps] = {}
+    _before: list[tuple[Tensor, float, Tensor]] = []  # parameter, learning rate, elements of it
+    _is_sampled = False
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         self._before = []
         self._is_sampled = self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1)
         if self._is_sampled:
-            rated = [
-                (p, float(group.get("lr", 1.0))) for group in event.optimizer.param_groups for p in group["params"]
-            ]
+            groups = event.optimizer.param_groups
+            rated = [(p, float(group.get("lr", 1.0))) for group in groups for p in group["params"]]
             trainable = [(p, rate) for p, rate in rated if p.requires_grad and p.is_floating_point() and p.numel()]
             chosen = [(p, rate) for p, rate in trainable if p.dim() > 1 or p.dtype in _HALF]
             self._before = [(p, rate, sample(p)) for p, rate in chosen[:_MOST_LAYERS] if p.layout == torch.strided]
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         before, self._before = self._before, []
         if not self._is_sampled or bool(getattr(event.optimizer, "found_inf", False)):
             return
@@ -117,11 +111,8 @@ class Movement(Probe):
                 seen = self._of(steps, parameter)
                 seen.looks += 1
                 seen.without += parameter.grad is None
-        moved = [
-            _Moved(p, rate, begin, sample(p), sample(p.grad))
-            for p, rate, begin in before
-            if p.grad is not None and not p.grad.is_sparse
-        ]
+        fed = [(*item, item[0].grad) for item in before if item[0].grad is not None]
+        moved = [_Moved(p, rate, begin, sample(p), sample(g)) for p, rate, begin, g in fed if not g.is_sparse]
         if matrices := [item for item in moved if item.parameter.dim() > 1]:
             self._compare(steps, tracked.steps - 1, matrices)
         if type(event.optimizer).__module__.startswith("torch.optim"):
@@ -170,10 +161,8 @@ class Movement(Probe):
         steps.half += 1
         broken = [item.begin.isfinite() & item.slope.isfinite() & ~item.now.isfinite() for item in moved]
         is_broken = bool(torch.cat(broken).any())
-        furthest = max(
-            float((item.now.float() - item.begin.float()).nan_to_num(0.0, 0.0, 0.0).abs().max()) / (item.rate or 1.0)
-            for item in moved
-        )
+        moves = [(item.now.float() - item.begin.float()).nan_to_num(0.0, 0.0, 0.0) for item in moved]
+        furthest = max(float(move.abs().max()) / (item.rate or 1.0) for move, item in zip(moves, moved, strict=True))
         steps.broken += is_broken
         steps.wild += is_broken or furthest > _WILD
         steps.furthest = max(steps.furthest, furthest)

@@ -9,7 +9,6 @@ twin that is not fused. Nothing else sees the twin.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
 from statistics import median
 from weakref import ReferenceType, ref
 
@@ -17,8 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of
-from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, SchedulerStep, Stack, stack_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, alarm_if, decided, parameters_of
+from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _COUPLED = ("Adam", "NAdam", "RAdam")  # whose decay goes through the moments, as the gradient does
@@ -30,19 +30,17 @@ _OFF = 1e-2  # of the learning rate
 _WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the first of a warm-up
 
 
-@dataclass(slots=True, eq=False)
 class _Steps(Samples):
     """The steps of an optimizer; those that are looked at are made with a scaler, and wrong are those of them with
     gradients that are still scaled."""
 
-    shares: list[float] = field(default_factory=list)  # of the gradient, that are decay
+    shares: list[float] = []  # of the gradient, that are decay
     still: int = 0  # whose learning rates were all 0, before one was not
     has_rate: bool = False
     scheduled: int = 0  # steps of its schedulers
 
 
-@dataclass(slots=True, eq=False)
-class _Made:
+class _Made(Notes):
     """The optimizers that were made at one place for the same parameters, one after another."""
 
     kind: str
@@ -54,16 +52,15 @@ class _Made:
 
 
 class Optimizers(Probe):
-    def begin(self) -> None:
-        self._steps: dict[Tracked, _Steps] = {}
-        self._made: dict[Stack, list[_Made]] = {}
-        self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what a twin makes of them
+    _steps: dict[Tracked, _Steps] = {}
+    _made: dict[Stack, list[_Made]] = {}
+    _wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what a twin makes of them
 
     def _of(self, optimizer: Optimizer) -> tuple[Tracked, _Steps]:
         tracked = self.run.gradients.of(optimizer)
         return tracked, self._steps.setdefault(tracked, _Steps())
 
-    def on_optimizer_created(self, event: OptimizerCreated) -> None:
+    def on_optimizer_created(self, event: events.OptimizerCreated) -> None:
         optimizer, stack = event.optimizer, stack_of(event)
         first = next(iter(parameters_of(optimizer)), None)
         if first is None or not stack:
@@ -79,7 +76,7 @@ class Optimizers(Probe):
         same.used += bool(same.latest.steps)
         same.latest = tracked
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked, steps = self._of(event.optimizer)
         if tracked.was_scaled:
             is_told = getattr(event.optimizer, "grad_scale", None) is not None  # as fused ones are
@@ -108,19 +105,19 @@ class Optimizers(Probe):
         twin.step()
         return list(zip(chosen, (copy.detach() for copy in copies), strict=True))
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         optimizer = getattr(event.scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer):
             self._of(optimizer)[1].scheduled += 1
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked, steps = self._of(event.optimizer)
         wanted, self._wanted = self._wanted, []
         rate = float(event.optimizer.param_groups[0].get("lr", 0.0))
         if wanted and rate:
             difference = max(float((p.detach() - copy).abs().max()) for p, copy in wanted) / rate
-            seen, verdict = tracked.seen(1, stack_of(event), tracked.made), decided(difference > _OFF, True)
-            self.judged.append(self.judgement("DL311", seen, verdict, difference=difference))
+            seen = tracked.seen(1, stack_of(event), tracked.made)
+            self.judge_now("DL311", seen, difference > _OFF, difference=difference)
         if tracked.kind not in _COUPLED or not self.is_sampled(tracked.steps, ENOUGH):
             return
         shares = [

@@ -8,9 +8,7 @@ from statistics import median
 
 from torch.nn.modules.dropout import _DropoutNd
 
-from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import Judgements, Probe
-from dllint.confirm.probes.events import BackwardCall, ModelForward, OptimizerStep
+from dllint.confirm.probes.base import Judgements, Probe, Verdict, events
 from dllint.confirm.probes.gradients import Tracked
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
@@ -21,27 +19,26 @@ _FEWEST = 50  # steps from which it counts that a batch is not learned
 class Losses(Probe):
     """Collects the loss of each step."""
 
-    def begin(self) -> None:
-        self.losses: list[float] = []
-        self.optimizers: set[Tracked] = set()
-        self._pending: float | None = None
+    losses: list[float] = []
+    optimizers: set[Tracked] = set()
+    _pending: float | None = None
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         self._pending = call.value if self._pending is None else self._pending
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         self.optimizers.add(self.run.gradients.of(event.optimizer))
         self.losses.append(math.nan if self._pending is None else self._pending)
         self._pending = None
 
 
 class Overfit(Losses):
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         for layer in event.model.modules():
             if isinstance(layer, _DropoutNd):
                 layer.p = 0.0
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         for group in event.optimizer.param_groups:
             if "weight_decay" in group:
                 group["weight_decay"] = 0.0

@@ -7,19 +7,16 @@ compared with those of the pass before, and its images with those of training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils.data import DistributedSampler, IterableDataset, RandomSampler
 
-from dllint.confirm.inside.feed import Source, samplers_of
+from dllint.confirm.evidence import Order
+from dllint.confirm.inside.loaders import Source, samplers_of
 from dllint.confirm.inside.parts import some, tensors
-from dllint.confirm.pictures import Order
-from dllint.confirm.probes.base import Judgements, Probe, alarm_if, decided
-from dllint.confirm.probes.events import Batches
+from dllint.confirm.probes.base import Judgements, Notes, Probe, Tensor, alarm_if, decided, events
 
 _FEWEST = 3  # batches of a pass that can be compared
 _SHOWN = 64  # samples of a pass that the report draws
@@ -32,13 +29,12 @@ _SHIFT, _NO_SHIFT = 0.3, 0.15  # of the mean, in deviations
 _RATIOS, _SAME_RATIOS = (0.7, 1.4), (0.85, 1.18)  # of the deviations
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(Notes):
     """One pass over a loader: its first batch, and sums over the channels of its images."""
 
-    batches: Batches
+    batches: events.Batches
     values: Tensor | None = None
-    sums: list[tuple[int, Tensor]] = field(default_factory=list)  # of each batch: images; means, means of squares
+    sums: list[tuple[int, Tensor]] = []  # of each batch: images; means, means of squares
 
     @property
     def evaluates(self) -> bool:
@@ -47,12 +43,11 @@ class _Pass:
 
 
 class Passes(Probe):
-    def begin(self) -> None:
-        self._distributed: dict[Source, None] = {}  # loaders with distributed samplers that shuffle
-        self._shuffles: dict[Source, bool] = {}  # others over samples with numbers
-        self._passes: dict[Batches, _Pass] = {}
+    _distributed: dict[Source, None] = {}  # loaders with distributed samplers that shuffle
+    _shuffles: dict[Source, bool] = {}  # others over samples with numbers
+    _passes: dict[events.Batches, _Pass] = {}
 
-    def on_pass(self, batches: Batches) -> None:
+    def on_pass(self, batches: events.Batches) -> None:
         loader, source = batches.loader, batches.source
         samplers = samplers_of(loader) if loader is not None else ()
         sampler = next((each for each in samplers if isinstance(each, DistributedSampler)), None)
@@ -63,7 +58,7 @@ class Passes(Probe):
             plain = getattr(loader.batch_sampler, "sampler", loader.sampler)
             self._shuffles[source] = isinstance(plain, RandomSampler)
 
-    def on_batch(self, batches: Batches, batch: Any) -> None:
+    def on_batch(self, batches: events.Batches, batch: Any) -> None:
         if batches.loader is None or batches.number >= _PASSES or batches.taken > _BATCHES:
             return
         seen = self._passes.setdefault(batches, _Pass(batches))

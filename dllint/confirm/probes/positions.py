@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from dllint.confirm.inside.parts import config_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided, events, stack_of
 
 
-@dataclass(slots=True, eq=False)
 class _Model(Samples):
     """A model whose configuration tells of its positions."""
 
@@ -23,13 +20,13 @@ class _Model(Samples):
 
 
 class Positions(ObjectProbe[_Model]):
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         known, tokens = self.of(event.model, stack_of(event)), event.arguments.get(0, "input_ids")
         if known is not None and isinstance(tokens, Tensor) and tokens.dim() > 1:
             known.count()
             known.longest = max(known.longest, int(tokens.shape[1]))
 
-    def describe(self, thing: Any, *place: Stack) -> _Model | None:
+    def describe(self, thing: Any, *place: Any) -> _Model | None:
         """What a model says of its positions; None if it has no rotary ones, or several kinds."""
         made = {part.rope_type for part in thing.modules() if isinstance(vars(part).get("rope_type"), str)}
         config = config_of(thing)

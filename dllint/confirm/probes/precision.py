@@ -3,16 +3,13 @@ for nothing (DL802), and the types that products are computed in under autocast.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, ModelForward, ScalerUpdate, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
 
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
@@ -29,7 +26,6 @@ _OPERANDS = {
 _LOW = (torch.float16, torch.bfloat16)
 
 
-@dataclass(slots=True, eq=False)
 class _Seen(Samples):
     """The matrix products behind the backward passes from one place; or losses that were scaled after a model had been
     called there under autocast, of which those in bfloat16 are wrong."""
@@ -62,14 +58,13 @@ class _Scales:
 
 
 class Precision(PlaceProbe[_Seen]):
-    def begin(self) -> None:
-        self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model with gradients
-        self._place: Stack = ()  # of that call
-        self._waits = False  # for a backward pass
-        self._scales: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
-        self._courses: list[_Scales] = []  # of the same scalers, which may be gone
+    _types: list[torch.dtype] = []  # of autocast, in the latest call of a model with gradients
+    _place: Stack = ()  # of that call
+    _waits = False  # for a backward pass
+    _scales: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
+    _courses: list[_Scales] = []  # of the same scalers, which may be gone
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             self._types, self._place = _autocast_types(), stack_of(event)
         self._waits = event.grad == "on" and bool(self._types)
@@ -82,11 +77,11 @@ class Precision(PlaceProbe[_Seen]):
         if scaler.is_enabled() and self._types:
             self.at("DL802", self._place).count(all(kind == torch.bfloat16 for kind in self._types))
 
-    def on_scaler_update(self, event: ScalerUpdate) -> None:
+    def on_scaler_update(self, event: events.ScalerUpdate) -> None:
         if event.scaler in self._scales:
             self._scales[event.scaler].add(event.scaler)
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         seen = self.at("autocast-without-effect", stack_of(call))
         if not self._waits or self.run.packs or seen.calls > ENOUGH:
             return

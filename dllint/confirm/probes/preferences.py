@@ -9,7 +9,6 @@ of the same kind without gradients.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -18,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, ModelForward, StateRestored, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, decided, events, stack_of
 from dllint.confirm.probes.graph import nearest, operation
 from dllint.confirm.probes.movement import sample
 
@@ -32,8 +30,7 @@ _BETAS = (0.01, 0.5)
 _PARTS = 3  # parameters of the reference that are compared
 
 
-@dataclass(slots=True)
-class _Reference:
+class _Reference(Notes):
     """A model that is called beside the policy, and some of its weights when that was first seen."""
 
     module: ReferenceType[nn.Module]
@@ -48,7 +45,6 @@ class _Reference:
                 self.moved = True
 
 
-@dataclass(slots=True, eq=False)
 class _Pairs(Samples):
     """The backward passes from one place that pairs of answers were behind."""
 
@@ -60,27 +56,25 @@ class _Pairs(Samples):
     beta: float | None = None
     rate: float = 0.0
     share: float = 1.0  # of the parameters of the policy that is trained
-    references: list[_Reference] = field(default_factory=list)
+    references: list[_Reference] = []
 
 
 class Preferences(PlaceProbe[_Pairs]):
     at_first = 6
+    _calls: list[tuple[ReferenceType[nn.Module], bool]] = []
+    _is_resumed = False
 
-    def begin(self) -> None:
-        self._calls: list[tuple[ReferenceType[nn.Module], bool]] = []
-        self._is_resumed = False
-
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         self._is_resumed = self._is_resumed or isinstance(event.target, Optimizer)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if len(self._calls) < _CALLS:
             self._calls.append((ref(event.model), event.grad == "on"))
 
     def on_gap(self) -> None:
         self._calls = []
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         calls, self._calls = self._calls, []
         if self.run.packs or all(with_gradients for _, with_gradients in calls) or len(call.roots) != 1:
             return
@@ -128,7 +122,10 @@ class Preferences(PlaceProbe[_Pairs]):
         if seen.looks >= ENOUGH:
             seen.first = 0
             yield from self._reference(seen)
-            yield from self._numbers(seen)
+            most, beta = _FULL if seen.share > 0.5 else _ADAPTER, seen.beta
+            is_wild = beta is not None and not _BETAS[0] <= beta <= _BETAS[1]
+            told = f", and beta {beta:.3g}" if beta is not None else ""
+            yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), told)
 
     def _reference(self, seen: _Pairs) -> Judgements:
         """DL911."""
@@ -143,13 +140,6 @@ class Preferences(PlaceProbe[_Pairs]):
         is_good = not is_off and seen.begins and seen.after >= ENOUGH and not seen.still
         told = "; ".join(reasons) or f"the first loss is {seen.loss:.4f}, and the reference stays as it is"
         yield self.judgement("DL911", seen, decided(reasons, is_good), told, moved=has_moved)
-
-    def _numbers(self, seen: _Pairs) -> Judgements:
-        """DL910."""
-        most, beta = _FULL if seen.share > 0.5 else _ADAPTER, seen.beta
-        is_wild = beta is not None and not _BETAS[0] <= beta <= _BETAS[1]
-        told = f", and beta {beta:.3g}" if beta is not None else ""
-        yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), told)
 
 
 def _factor(node: Any) -> float | None:

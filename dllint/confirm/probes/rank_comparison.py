@@ -8,38 +8,34 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Shard
 from dllint.confirm.inside.parts import tensors
 from dllint.confirm.inside.workers import random_states
-from dllint.confirm.probes.base import ENOUGH, Probe
-from dllint.confirm.probes.events import Batches, ModelForward, OptimizerStep, StateSaved, stack_of
+from dllint.confirm.probes.base import ENOUGH, Optimizer, Probe, Tensor, events, nn, stack_of
 
 _MOST = 50  # passes of a dataset, and files
 
 
 class RankComparison(Probe):
-    def begin(self) -> None:
-        self._drawn: dict[str, str] = {}  # before the step
-        self._draws = 0
-        self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # and the order in which they came
-        self._begin: dict[str, str] = {}
-        self._steps = 0
+    _drawn: dict[str, str] = {}  # before the step
+    _draws = 0
+    _modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # and the order in which they came
+    _begin: dict[str, str] = {}
+    _steps = 0
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on" and are_several_ranks():
             self._modules.setdefault(event.model, len(self._modules))
             if not self._drawn and self._draws < ENOUGH:
                 self._drawn = random_states(with_devices=True)
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         if not self._begin and self.run.steps < ENOUGH and are_several_ranks():
             self._begin = dict(self._fingerprints())
             self.run.tells_of_each_step = True  # as all ranks compare the same ones
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         self._count()
         if self._drawn:
             self._draws += 1
@@ -65,13 +61,13 @@ class RankComparison(Probe):
                 numbers = f"{values.sum().item()!r} {values.square().sum().item()!r}"
                 yield f"{type(module).__name__}[{number}].{name}", numbers
 
-    def on_pass_end(self, batches: Batches) -> None:
+    def on_pass_end(self, batches: events.Batches) -> None:
         if are_several_ranks():
             lengths = self.run.record.notes.lengths.setdefault(batches.source.dataset, [])
             if len(lengths) < _MOST:
                 lengths.append(batches.taken)
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         if len(self.run.record.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(event.content)):
             self.run.record.notes.shards.append(Shard(str(event.path), stack_of(event)))
 

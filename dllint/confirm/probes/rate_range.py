@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from dllint.confirm.probes.base import Judgements, decided
-from dllint.confirm.probes.events import OptimizerStep
+from dllint.confirm.probes.base import Judgements, decided, events
 from dllint.confirm.probes.overfit import Losses
 
 _LOWEST_RATE, _HIGHEST_RATE = 1e-7, 10.0
@@ -18,12 +17,10 @@ _AROUND = 4  # steps to both sides that a loss is smoothed with
 
 
 class RateRange(Losses):
-    def begin(self) -> None:
-        super().begin()
-        self._own: float | None = None
-        self._rates: list[float] = []
+    _own: float | None = None
+    _rates: list[float] = []
 
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None:
         groups = event.optimizer.param_groups
         if self._own is None:
             self._own = float(groups[0].get("initial_lr", groups[0]["lr"]))

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, nn
-
 from dllint.confirm.inside.stacks import defined_at
-from dllint.confirm.probes.base import ObjectProbe, Samples
-from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ObjectProbe, Samples, Tensor, events, nn, stack_of
 
 
 class Recurrent(ObjectProbe[Samples]):
     rule = "DL219"
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on" and self.is_new(event.model):
             for owner in event.model.modules():
                 for layer in owner.children():
                     if isinstance(layer, nn.RNNBase) and layer.bidirectional:
                         self.of(layer, stack_of(event), defined_at(type(owner).forward))
 
-    def describe(self, thing: Any, *place: Stack) -> Samples:
+    def describe(self, thing: Any, *place: Any) -> Samples:
         return Samples(stacks=tuple(filter(None, place)))
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for layer, seen in self.due():
             last = layer.num_layers - 1
             names = (f"weight_hh_l{last}", f"weight_hh_l{last}_reverse", f"weight_ih_l{last}_reverse")

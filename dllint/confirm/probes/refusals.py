@@ -3,12 +3,7 @@ embedding does not have (DL904). Such a run ends there, and the probe tells the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from torch import Tensor, nn
-
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples
-from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, events, nn, stack_of
 
 _LOSSES = {
     "cross_entropy": ("DL105", "class indices, or floating numbers"),
@@ -18,7 +13,6 @@ _LOSSES = {
 """The rule about a loss, and the targets that it takes."""
 
 
-@dataclass(slots=True, eq=False)
 class _Calls(Samples):
     """Calls from one place; wrong are those that were refused."""
 
@@ -26,11 +20,11 @@ class _Calls(Samples):
 
 
 class Refusals(PlaceProbe[_Calls]):
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         if call.function in _LOSSES:
             self.at(_LOSSES[call.function][0], stack_of(call)).count()
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if self.has_part(event.model, lambda part: isinstance(part, nn.Embedding)):
             self.at("DL904", stack_of(event)).count()
 

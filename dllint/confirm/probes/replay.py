@@ -9,19 +9,16 @@ import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.inside.stacks import stack
-from dllint.confirm.probes.base import ENOUGH, Probe, Samples
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
-from dllint.confirm.probes.random_states import random_states_kept
+from dllint.confirm.inside.workers import random_states_kept
+from dllint.confirm.probes.base import ENOUGH, Notes, Probe, Samples, Stack, Tensor, events, nn, stack_of
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept
@@ -32,8 +29,7 @@ _SAME = 1e-5  # compared with how far the numbers of a tensor are apart
 Inputs = dict[str | int, Any]  # arguments by position or name
 
 
-@dataclass(slots=True)
-class KeptCall:
+class KeptCall(Notes):
     """The last call of a model."""
 
     module: ref[nn.Module]
@@ -47,16 +43,13 @@ class Replaying(Probe):
 
     turn = 2  # it calls models
     most_models: ClassVar[int] = 8
+    calls: WeakKeyDictionary[nn.Module, KeptCall] = WeakKeyDictionary()
 
-    def __init__(self, run: Any) -> None:
-        self.calls: WeakKeyDictionary[nn.Module, KeptCall] = WeakKeyDictionary()
-        super().__init__(run)
-
-    def is_kept(self, event: ModelForward) -> bool:
+    def is_kept(self, event: events.ModelForward) -> bool:
         """Whether to keep a call: one that trains."""
         return event.grad == "on"
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         known = self.calls.get(event.model)
         if not self.is_kept(event) or (known is None and len(self.calls) >= self.most_models):
             return
@@ -157,8 +150,7 @@ def _is_confined(before: Tensor, after: Tensor, chosen: Tensor) -> bool | None:
     return any(not bool(moved[~each].any()) for each in (chosen.repeat_interleave(times), chosen.repeat(times)))
 
 
-@dataclass(slots=True)
-class Culprit:
+class Culprit(Notes):
     """An operation that was given a change at the chosen steps alone: the first that returned one beyond them."""
 
     name: str  # of the module that it belongs to
@@ -213,14 +205,14 @@ class Trace:
 
     def _before(self, name: str) -> Any:
         def hook(module: nn.Module, given: Any, named: Any) -> None:
-            with _unwatched():
+            with torch._C.DisableTorchFunction():
                 self._open.append((name, module, self._compared(name, [*tensors(given), *tensors(named)])))
 
         return hook
 
     def _after(self, name: str) -> Any:
         def hook(module: nn.Module, given: Any, result: Any) -> None:
-            with _unwatched():
+            with torch._C.DisableTorchFunction():
                 now = self._compared(name, list(tensors(result)))
             if self._open.pop()[2] is True and now:
                 self.confined.append(Culprit(type(module).__name__, [module], stack()))
@@ -251,7 +243,3 @@ class _Operations(TorchFunctionMode):
             return function(*given, **(named or {}))
         everything = [given, named or {}]
         return self._trace.operate(name, lambda: function(*given, **(named or {})), everything)
-
-
-def _unwatched() -> Any:
-    return torch._C.DisableTorchFunction()

@@ -4,7 +4,6 @@ schedule, the scale. Where no state of an optimizer is restored, the run begins 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -12,35 +11,26 @@ from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.evidence import counted_back
 from dllint.confirm.inside.parts import has_optimizer
-from dllint.confirm.probes import events
-from dllint.confirm.probes.base import Judgements, Probe, decided
-from dllint.confirm.probes.events import Stack, stack_of
+from dllint.confirm.probes.base import Judgements, Probe, Stack, decided, events, stack_of
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
 _STEADY = ("ReduceLROnPlateau", "ConstantLR")
-
-
-@dataclass(slots=True)
-class _Counters:
-    """The counters of a checkpoint that was read, and those of the first one saved afterwards."""
-
-    read: dict[str, int]
-    stack: Stack
-    saved: dict[str, int] = field(default_factory=dict)
+_NONE = "none that is in both, or nothing was saved"
 
 
 class Resumption(Probe):
-    def begin(self) -> None:
-        self._optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
-        self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
-        self._read: _Counters | None = None
-        self._is_resumed = False
+    _optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
+    _restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
+    _read: dict[str, int] = {}  # the counters of a checkpoint that was read,
+    _read_at: Stack = ()
+    _saved: dict[str, int] = {}  # and those of the first one saved afterwards
+    _is_resumed = False
 
     def on_state_read(self, event: events.StateRead) -> None:
         counters = counters_of(event.result)
-        if counters and has_optimizer(event.result) and self._read is None:
-            self._read = _Counters(counters, stack_of(event))
+        if counters and has_optimizer(event.result) and not self._read:
+            self._read, self._read_at = counters, stack_of(event)
 
     def on_state_restored(self, event: events.StateRestored) -> None:
         owner, state = event.target, event.state
@@ -59,34 +49,28 @@ class Resumption(Probe):
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
-            self._note("DL713", type(scheduler).__name__, is_restored, stack_of(event), place)
+            seen = self.now(stack_of(event), place)
+            self.judge_now("DL713", seen, not is_restored, kind=type(scheduler).__name__)
 
     def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         scaler = event.scaler
         place = self._optimizers.get(event.optimizer) if event.optimizer is not None else None
         if place is not None and scaler.is_enabled() and self.is_new(scaler):
-            self._note("DL714", type(scaler).__name__, scaler in self._restored, place)
-
-    def _note(self, rule: str, kind: str, is_restored: bool, *stacks: Stack) -> None:
-        self.judged.append(self.judgement(rule, self.now(*stacks), decided(not is_restored, True), kind=kind))
+            self.judge_now("DL714", self.now(place), scaler not in self._restored, kind=type(scaler).__name__)
 
     def on_state_saved(self, event: events.StateSaved) -> None:
-        if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:
-            self._read.saved = counters_of(event.content)
+        if self._read and self._is_resumed and not self._saved and self.run.steps:
+            self._saved = counters_of(event.content)
 
     def judge(self) -> Judgements:
         yield from super().judge()
-        if self._read is not None and self._is_resumed:
-            yield from self._counted(self._read)
-
-    def _counted(self, counters: _Counters) -> Judgements:
-        """DL711."""
-        common = [name for name in counters.read if name in counters.saved]
-        back = counted_back(counters.read, counters.saved)
-        told = ", ".join(f"`{name}` {counters.read[name]} and {counters.saved[name]}" for name in back or common)
-        told = f"what was read and what was saved next counts {told or 'none that is in both, or nothing was saved'}"
-        found = {"read": counters.read, "saved": counters.saved}
-        yield self.judgement("DL711", self.whole(counters.stack), decided(back, common), told, **found)
+        if self._read and self._is_resumed:
+            common = [name for name in self._read if name in self._saved]
+            back = counted_back(self._read, self._saved)
+            told = ", ".join(f"`{name}` {self._read[name]} and {self._saved[name]}" for name in back or common)
+            told = f"what was read and what was saved next counts {told or _NONE}"
+            found = {"read": self._read, "saved": self._saved}
+            yield self.judgement("DL711", self.whole(self._read_at), decided(back, common), told, **found)
 
 
 def counters_of(content: Any) -> dict[str, int]:

@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.inside.feed import Source
-from dllint.confirm.inside.samples import is_of_sample
-from dllint.confirm.inside.workers import content_of, read_notes
-from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided
+from dllint.confirm.inside.loaders import Source
+from dllint.confirm.inside.workers import content_of, is_of_sample, random_states_kept, read_notes
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided, events
 from dllint.confirm.probes.base import Samples as Seen
-from dllint.confirm.probes.events import Batches
-from dllint.confirm.probes.random_states import random_states_kept
 
 _MOST = 20  # datasets
 _KEPT = 2  # datasets: one to train on and one to evaluate on
 
 
-@dataclass(slots=True, eq=False)
 class _Data(Seen):
     """What the run has taken from a dataset: batches, of loaders over it."""
 
@@ -37,12 +32,11 @@ class _Data(Seen):
 
 
 class Samples(Probe):
-    def begin(self) -> None:
-        self._data: dict[str, _Data] = {}  # by what it is known by
-        self._sources: dict[Source, _Data] = {}
-        self._kept: deque[Any] = deque(maxlen=_KEPT)  # so that there is one to ask when the script's variables are gone
+    _data: dict[str, _Data] = {}  # by what it is known by
+    _sources: dict[Source, _Data] = {}
+    _kept: deque[Any] = deque(maxlen=_KEPT)  # so that there is one to ask when the script's variables are gone
 
-    def on_pass(self, batches: Batches) -> None:
+    def on_pass(self, batches: events.Batches) -> None:
         source, loader = batches.source, batches.loader
         if loader is not None and all(loader.dataset is not each for each in self._kept):
             self._kept.append(loader.dataset)
@@ -51,7 +45,7 @@ class Samples(Probe):
             made = _Data(stacks=(source.made,), dataset=_reference(loader.dataset), last_index=last)
             self._sources[source] = self._data.setdefault(source.dataset, made)
 
-    def on_batch(self, batches: Batches, batch: Any) -> None:
+    def on_batch(self, batches: events.Batches, batch: Any) -> None:
         data = self._sources.get(batches.source)
         if data is not None:
             data.looks += 1

@@ -10,22 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from dllint.confirm.evidence import Verdict, Voice
-from dllint.confirm.probes.base import Judgements
-from dllint.confirm.probes.events import Batches
+from dllint.confirm.probes.base import Judgements, Tensor, Verdict, Voice, events, nn
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, Trace, is_confined
 
 _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
 
 class SamplesMix(Replaying):
-    def begin(self) -> None:
-        self._sizes: set[int] = set()
+    _sizes: set[int] = set()
 
-    def on_batch(self, batches: Batches, batch: Any) -> None:
+    def on_batch(self, batches: events.Batches, batch: Any) -> None:
         size = getattr(batches.loader, "batch_size", None)
         if isinstance(size, int) and size > 1:
             self._sizes.add(size)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import mean
 from typing import Any
@@ -14,8 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
-from dllint.confirm.probes.events import BackwardCall, ScalerUpdate, SchedulerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Stack, decided, events, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
@@ -29,27 +27,25 @@ _MOST = 75  # percent of the changes that go the same way
 _BOUNDS = (1.0, 100.0)  # of what is to grow, as a share or in percent
 
 
-@dataclass(slots=True, eq=False)
 class _Scheduler(Samples):
     """The steps of one scheduler; wrong are calls of its ``get_lr`` that returned other rates than those in use."""
 
     horizon: float = 0.0
     tracked: Tracked | None = None  # of its optimizer, the steps of which ``first`` and ``last`` are
     before: int | None = None  # steps of that at the first of them; None where a scaler may have skipped some
-    places: dict[Stack, None] = field(default_factory=dict)
+    places: dict[Stack, None] = {}
     mode: str = "min"
-    values: list[float] = field(default_factory=list)  # metrics that it was told
-    losses: list[list[float]] = field(default_factory=list)  # of training after each
+    values: list[float] = []  # metrics that it was told
+    losses: list[list[float]] = []  # of training after each
     missing: int = 0  # metrics
-    asked: dict[Stack, None] = field(default_factory=dict)  # where its ``get_lr`` was called
+    asked: dict[Stack, None] = {}  # where its ``get_lr`` was called
     returned: float = 0.0  # by the last that was wrong
     used: float = 0.0  # when it was called
 
 
 class Schedulers(ObjectProbe[_Scheduler]):
-    def begin(self) -> None:
-        self._lengths: Counter[int] = Counter()  # of loaders: how many of their batches were followed by gradients
-        self._skipping = False
+    _lengths: Counter[int] = Counter()  # of loaders: how many of their batches were followed by gradients
+    _skipping = False
 
     def describe(self, thing: Any, *place: Stack) -> _Scheduler:
         optimizer, mode = getattr(thing, "optimizer", None), str(getattr(thing, "mode", "min"))
@@ -59,17 +55,17 @@ class Schedulers(ObjectProbe[_Scheduler]):
     def _optimizer_steps(self, tracked: Tracked | None) -> int:
         return tracked.steps if tracked is not None and tracked.reached else self.run.steps
 
-    def on_scaler_update(self, event: ScalerUpdate) -> None:
+    def on_scaler_update(self, event: events.ScalerUpdate) -> None:
         self._skipping = self._skipping or self.run.steps == 0
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         if call.batches is not None:
             self._lengths[_length(call.batches.loader)] += 1
         for seen in self.known.values() if self.seen else ():  # of schedulers that still exist
             if seen is not None and seen.losses and len(seen.losses[-1]) < _LOSSES and call.value is not None:
                 seen.losses[-1].append(call.value)
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         if isinstance(event.scheduler, ReduceLROnPlateau) or bool(event.arguments.all()):
             return
         seen = self.of(event.scheduler)

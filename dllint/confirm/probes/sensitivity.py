@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
-from dllint.confirm.probes.base import ENOUGH, Judgements, alarm_if, decided
-from dllint.confirm.probes.events import ModelForward
-from dllint.confirm.probes.random_states import random_states_kept
+from dllint.confirm.inside.workers import random_states_kept
+from dllint.confirm.probes.base import ENOUGH, Judgements, Tensor, alarm_if, decided, events, nn
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, called
 
 _MOST_FEATURES = 64
@@ -32,7 +30,7 @@ _DRAWING = ("bernoulli", "dropout", "multinomial", "normal", "rand", "uniform")
 class Sensitivity(Replaying):
     most_models = 4
 
-    def is_kept(self, event: ModelForward) -> bool:
+    def is_kept(self, event: events.ModelForward) -> bool:
         """Whether to keep a call: one that trains, or one of a model that is only evaluated."""
         if event.grad == "on" or self.run.backwards or event.model.training:
             return event.grad == "on"
@@ -109,9 +107,8 @@ class _Trial:
             ignored = [name for name, effect in effects.items() if effect <= max(_NO_EFFECT, noise)]
             told = f"do not depend on {', '.join(ignored)}" if ignored else f"depend on {', '.join(effects)}"
             is_main = _called(self._tensors[0]) in ignored or len(ignored) == len(effects)
-            yield self._told(
-                "input-ignored", decided(ignored, True), told, alarm_if(is_main), effects=effects, noise=noise
-            )
+            found = {"effects": effects, "noise": noise}
+            yield self._told("input-ignored", decided(ignored, True), told, alarm_if(is_main), **found)
 
     def _useless(self, plain: Tensor, scale: float, noise: float) -> Judgements:
         """Give each feature of a small input to the next sample of the batch."""

@@ -4,11 +4,9 @@ model that has ``torch.nn.utils.spectral_norm`` in it."""
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from dllint.confirm.probes.base import Judgements, Probe, decided
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import Judgements, Probe, Stack, Tensor, decided, events, nn, stack_of
 
 _OFF = 0.5  # of the norm: what a single step of the power iteration exceeds
 _ITERATIONS = 20
@@ -16,10 +14,9 @@ _LARGEST = 4_000_000  # elements
 
 
 class Spectral(Probe):
-    def begin(self) -> None:
-        self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
+    _ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         for layer in event.model.modules() if self.is_new(event.model) else ():
             for hook in layer._forward_pre_hooks.values():
                 if isinstance(hook, SpectralNorm):

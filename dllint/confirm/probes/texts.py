@@ -9,21 +9,18 @@ continues texts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, ref
 
 from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import config_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _IGNORED = -100
 _BATCHES = 5  # from which ends of texts that are ignored are no chance
 
 
-@dataclass(slots=True, eq=False)
 class _Calls(Samples):
     """The calls of models from one place, with or without gradients; or the texts that were continued from there, where
     wrong are batches of which some end with padding."""
@@ -37,8 +34,7 @@ class _Calls(Samples):
     learnt_ends: int = 0
 
 
-@dataclass(slots=True)
-class _Start:
+class _Start(Notes):
     """A call that may be the first of several which continue texts."""
 
     module: ReferenceType[nn.Module]
@@ -56,11 +52,10 @@ class _Start:
 
 
 class Texts(PlaceProbe[_Calls]):
-    def begin(self) -> None:
-        self._pending: tuple[_Calls, int] | None = None  # a call that computes a loss, and the tokens it attends to
-        self._started: _Start | None = None
+    _pending: tuple[_Calls, int] | None = None  # a call that computes a loss, and the tokens it attends to
+    _started: _Start | None = None
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         named: Any = event.arguments.keywords
         begun, self._pending, self._started = self._started, None, None
         mask, labels, tokens = named.get("attention_mask"), named.get("labels"), event.arguments.get(0, "input_ids")
@@ -71,7 +66,7 @@ class Texts(PlaceProbe[_Calls]):
         if event.grad != "on" and isinstance(tokens, Tensor) and tokens.dim() == 2 and "encoder_outputs" not in named:
             self._continues(event, begun, mask == 0, tokens)
 
-    def _trains(self, event: ModelForward, attends: Tensor, labels: Tensor, tokens: Any) -> None:
+    def _trains(self, event: events.ModelForward, attends: Tensor, labels: Tensor, tokens: Any) -> None:
         config = config_of(event.model)
         is_decoder = not getattr(config, "is_encoder_decoder", False)
         seen = self.sample("DL902" if event.grad == "on" else "DL908", stack_of(event)) if is_decoder else None
@@ -91,7 +86,7 @@ class Texts(PlaceProbe[_Calls]):
                 seen.learnt_ends += bool((is_end & ~is_ignored).any())
                 seen.ignored_ends += bool((is_end == is_ignored).all()) and bool((~is_ignored & attends).any())
 
-    def _continues(self, event: ModelForward, begun: _Start | None, pads: Tensor, tokens: Tensor) -> None:
+    def _continues(self, event: events.ModelForward, begun: _Start | None, pads: Tensor, tokens: Tensor) -> None:
         stack = stack_of(event)
         if begun is not None and begun.goes_on(event.model, tokens, pads):
             seen = self.at("DL901", begun.stack)
@@ -103,7 +98,7 @@ class Texts(PlaceProbe[_Calls]):
                 ends_padded, is_padded = bool(pads[:, -1].any()), bool(pads.any())
                 self._started = _Start(ref(event.model), tokens[0].clone(), ends_padded, is_padded, stack)
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         pending, self._pending = self._pending, None
         is_reduced = call.options.get("reduction") in ("mean", "sum")
         if pending is None or call.function != "cross_entropy" or call.target.is_floating_point() or not is_reduced:

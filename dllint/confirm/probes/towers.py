@@ -8,16 +8,13 @@ far as another.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
-from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, ObjectProbe, Samples, decided, events, stack_of
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -28,39 +25,38 @@ _DEPTH = 3  # dots in the name of a part
 _APART = 100.0  # times as far
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Notes):
     """Of one part: its trainable parameters, and the steps in which one of them had a gradient."""
 
     trainable: int = 0
     fed: int = 0
 
 
-@dataclass(slots=True, eq=False)
 class _Model(Samples):
     """A model of several modalities, and its parts by name."""
 
-    parts: dict[str, _Part] = field(default_factory=dict)
+    parts: dict[str, _Part] = {}
 
 
 class Towers(ObjectProbe[_Model]):
     turn = 1  # it judges by the updates that others have measured
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             self.of(event.model, stack_of(event))
 
-    def describe(self, thing: Any, *place: Stack) -> _Model | None:
+    def describe(self, thing: Any, *place: Any) -> _Model | None:
         names = _parts(thing)
         return _Model(stacks=place, parts={name: _Part() for name in names}) if names else None
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for module, model in self.due():
             model.count()
             for name, part in model.parts.items():
                 trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
                 part.trainable = max(part.trainable, len(trainable))
-                part.fed += _has_gradient(trainable)
+                norms = [p.grad.norm() for p in trainable if p.grad is not None]
+                part.fed += bool(norms) and bool(torch.stack(norms).max() > 0)
 
     def judge_each(self, seen: _Model) -> Judgements:
         trained = {name: part for name, part in seen.parts.items() if part.trainable}
@@ -94,8 +90,3 @@ def _parts(module: nn.Module) -> list[str]:
 
 def _outermost(names: list[str]) -> list[str]:
     return [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
-
-
-def _has_gradient(parameters: Sequence[Tensor]) -> bool:
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    return bool(gradients) and bool(torch.stack([gradient.norm() for gradient in gradients]).max() > 0)

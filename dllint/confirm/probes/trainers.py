@@ -13,11 +13,9 @@ import re
 from types import FrameType
 from typing import Any
 
-from dllint.confirm.evidence import Voice
 from dllint.confirm.inside.stacks import frames
 from dllint.confirm.inside.stacks import stack as stack_of
-from dllint.confirm.probes.base import Probe, decided
-from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, Stack
+from dllint.confirm.probes.base import Probe, Stack, events
 
 _CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
 _FIRST = 3  # steps of each optimizer in which a trainer is looked for
@@ -40,13 +38,12 @@ _CUT = 0.05  # share of the examples
 
 
 class Trainers(Probe):
-    def begin(self) -> None:
+    _looks = 0
+
+    def on_optimizer_created(self, event: events.OptimizerCreated) -> None:
         self._looks = 0
 
-    def on_optimizer_created(self, event: OptimizerCreated) -> None:
-        self._looks = 0
-
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         if self._looks >= _FIRST:
             return
         self._looks += 1
@@ -68,11 +65,12 @@ class Trainers(Probe):
     def _transformers(self, args: Any, resumes_from: Any, place: Stack) -> None:
         told = getattr(args, "resume_from_checkpoint", None)
         if resumes_from is None and told:
-            self._add("DL708", True, f"the arguments say to resume from {told!r}, and `train()` was not told", place)
+            what = f"the arguments say to resume from {told!r}, and `train()` was not told"
+            self.judge_now("DL708", self.now(place), True, what)
         elif isinstance(resumes_from, (str, os.PathLike)) and os.path.isdir(resumes_from):
             has_state = any(_STATES.search(name) for name in os.listdir(resumes_from))
-            state = f"{'the' if has_state else 'no'} state of an optimizer"
-            self._add("DL708", not has_state, f"the checkpoint that is resumed from has {state}", place)
+            what = f"the checkpoint that is resumed from has {'the' if has_state else 'no'} state of an optimizer"
+            self.judge_now("DL708", self.now(place), not has_state, what)
         metric = getattr(args, "metric_for_best_model", None)
         if metric and getattr(args, "greater_is_better", None) is not None:
             self._directions([(str(metric), bool(args.greater_is_better))], place)
@@ -81,8 +79,10 @@ class Trainers(Probe):
         callbacks = [each for each in getattr(trainer, "callbacks", []) if hasattr(each, "monitor")]
         if path == "last":
             keeps = any(getattr(each, "save_last", None) for each in callbacks)
-            kept = "and one is kept" if keeps else "and no callback keeps one"
-            self._add("DL710", not keeps, f"training resumes from the last checkpoint, {kept}", place)
+            what = (
+                f"training resumes from the last checkpoint, and {'one is kept' if keeps else 'no callback keeps one'}"
+            )
+            self.judge_now("DL710", self.now(place), not keeps, what)
         modes = [(each.monitor, getattr(each, "mode", "")) for each in callbacks if isinstance(each.monitor, str)]
         self._directions([(metric, mode == "max") for metric, mode in modes if mode in ("min", "max")], place)
 
@@ -95,7 +95,7 @@ class Trainers(Probe):
         wrong = [(metric, rises) for metric, rises in taken if _is_meant_to_rise(metric) not in (None, rises)]
         if wrong or (taken and all(_is_meant_to_rise(metric) is not None for metric, _ in taken)):
             told = (f"{metric} is taken to be the {'highest' if up else 'lowest'}" for metric, up in wrong or taken)
-            self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
+            self.judge_now("DL716", self.now(place), wrong, f"the best {', and the best '.join(told)}")
 
     def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
         kept, args = getattr(trainer, "train_dataset", None), getattr(trainer, "args", None)
@@ -111,7 +111,7 @@ class Trainers(Probe):
             told = ", ".join(f"`{column}`" for column in columns)
             takes = f"; {type(trainer).__name__} takes {_TAKES[kind]}" if kind in _TAKES else ""
             what = f"the data has the columns {told}, and no `{missing}`{takes}"
-            self._add("DL909", True, what, stack, "alarm", columns=columns, missing=missing)
+            self.judge_now("DL909", self.now(stack), True, what, "alarm", columns=columns, missing=missing)
             self.run.has_evidence = True
 
     def _cut(self, kept: Any, given: Any, longest: Any, args: Any, stack: Stack) -> None:
@@ -119,7 +119,7 @@ class Trainers(Probe):
         if not isinstance(longest, int) or getattr(args, "packing", False) or not len(kept):
             if any(column.endswith("_ids") for column in columns):  # else nothing has looked at them yet
                 what = "the columns of the data are taken, and nothing is cut off"
-                self._add("DL909", False, what, stack, "", len(kept), columns=columns)
+                self.judge_now("DL909", self.now(stack, looks=len(kept)), False, what, "", columns=columns)
             return
         before = len(given) if hasattr(given, "__len__") else len(kept)
         rows = [kept[at] for at in range(0, len(kept), max(1, len(kept) // _MOST))]
@@ -128,20 +128,8 @@ class Trainers(Probe):
         share = sum(shares) / len(shares) * (1 - left_out) + left_out
         what = f"{share:.2g} of {before} examples are cut off or left out, since `max_length` is {longest}"
         found = {"columns": columns, "share": share, "left_out": left_out, "max_length": longest}
-        self._add("DL909", share > _CUT and before >= _FEWEST, what, stack, "note", before, **found)
-
-    def _add(
-        self,
-        rule: str,
-        is_wrong: bool,
-        told: str,
-        place: Stack,
-        voice: Voice = "declared",
-        looks: int = 1,
-        **found: Any,
-    ) -> None:
-        seen, verdict = self.now(place, looks=looks), decided(is_wrong, True)
-        self.judged.append(self.judgement(rule, seen, verdict, told, voice, **found))
+        seen, is_wrong = self.now(stack, looks=before), share > _CUT and before >= _FEWEST
+        self.judge_now("DL909", seen, is_wrong, what, "note", **found)
 
 
 def _is_meant_to_rise(metric: str) -> bool | None:

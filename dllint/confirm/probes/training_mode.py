@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from weakref import ReferenceType, ref
 
 from torch import nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided, events
 from dllint.confirm.probes.evaluation import is_modal
-from dllint.confirm.probes.events import BackwardCall, ModeChange, ModelForward, OptimizerStep, Stack, stack_of
+from dllint.confirm.probes.events import Stack, stack_of
 
 _MOST = 16  # calls before a backward pass that are remembered
 _Called = tuple[ReferenceType[nn.Module], bool]  # a model that was called, and whether in training mode
 
 
-@dataclass(slots=True, eq=False)
 class _Trained(Samples):
     """The steps that a model was trained with from one place: backward passes from there, and its mode."""
 
@@ -27,22 +25,20 @@ class _Trained(Samples):
     evaluated: int = 0
 
 
-@dataclass(slots=True, eq=False)
 class _Model(Samples):
     """A model: the calls that evaluate it, the steps by place, and how often it was put into either mode."""
 
     evaluated: int = 0
-    trained: dict[Stack, _Trained] = field(default_factory=dict)
+    trained: dict[Stack, _Trained] = {}
     to_training: int = 0
-    to_evaluation: Counter[Stack] = field(default_factory=Counter)
+    to_evaluation: Counter[Stack] = Counter()
 
 
 class TrainingMode(ObjectProbe[_Model]):
-    def begin(self) -> None:
-        self._called: list[_Called] = []  # since the last backward pass
-        self._ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
+    _called: list[_Called] = []  # since the last backward pass
+    _ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if not self.has_part(event.model, is_modal):
             return
         if event.grad == "on":
@@ -51,21 +47,21 @@ class TrainingMode(ObjectProbe[_Model]):
         elif not event.model.training and (model := self.of(event.model)) is not None:
             model.evaluated += 1
 
-    def on_mode_change(self, event: ModeChange) -> None:
+    def on_mode_change(self, event: events.ModeChange) -> None:
         model = self.of(event.model)
         if model is not None and event.training:
             model.to_training += 1
         elif model is not None:
             model.to_evaluation[stack_of(event)] += 1
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         self._ready = (stack_of(call), self._called) if self._called else None
         self._called = []
 
     def on_gap(self) -> None:
         self._called, self._ready = [], None
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         if self._ready is None:
             return
         (place, called), self._ready = self._ready, None

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from dllint.confirm.inside.parts import leaves, some
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, decided
-from dllint.confirm.probes.events import Batches, LossCall, ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, decided, events
+from dllint.confirm.probes.events import Stack, stack_of
 
 _FIRST = 200  # batches that are all looked at
 _ELEMENTS = 1024  # of a tensor that are compared
@@ -27,7 +26,6 @@ _MOSTLY = 0.8  # of the batches: as it was made
 _Kind = tuple[Any, ...]  # shape and type
 
 
-@dataclass(slots=True, eq=False)
 class _Path(Samples):
     """A part of the batches, and where it arrives; wrong are those that were lost."""
 
@@ -37,10 +35,9 @@ class _Path(Samples):
 
 
 class Transfers(PlaceProbe[_Path]):
-    def begin(self) -> None:
-        self._recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
+    _recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
 
-    def on_batch(self, batches: Batches, batch: Any) -> None:
+    def on_batch(self, batches: events.Batches, batch: Any) -> None:
         if self.is_next_sampled("batch", _FIRST):
             made: dict[_Kind, dict[str, float]] = {}
             for name, tensor in leaves(batch, _DEPTH):
@@ -53,7 +50,7 @@ class Transfers(PlaceProbe[_Path]):
     def on_gap(self) -> None:
         self._recent.clear()
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         named = event.arguments.keywords
         if self._recent and event.grad == "on":
             unnamed = [("", value) for value in event.arguments.positional]
@@ -61,7 +58,7 @@ class Transfers(PlaceProbe[_Path]):
                 if isinstance(value, Tensor):
                     self._arrives(value, name, stack_of(event), value.is_floating_point() or value.dim() < 2)
 
-    def on_loss_call(self, call: LossCall) -> None:
+    def on_loss_call(self, call: events.LossCall) -> None:
         if self._recent and call.result.requires_grad:
             self._arrives(call.target, "", stack_of(call), False)
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from dllint.confirm.evidence import Verdict, Voice
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.base import Judgements, Probe, Verdict, Voice, decided
 
 _GLOBAL = ("random", "numpy", "torch")
 Draws = dict[tuple[int, int], list[str]]  # the states around the first fetch, by worker (-1 for none) and epoch
@@ -31,9 +30,9 @@ class Workers(Probe):
             if note.get("content") and worker >= 0:
                 begun[name][epoch].append(note)
             for generator, (before, after) in note["states"].items() if name in training else ():
-                if before != after:
+                if before != after and (worker >= 0 or generator in _GLOBAL):
                     draws[generator][worker, epoch] = [before, after]
-        held = {name: _of_workers(seen) for name, seen in draws.items() if name not in _GLOBAL}
+        held = {name: seen for name, seen in draws.items() if name not in _GLOBAL}
         yield from self._drawn("DL401", held)
         yield from self._drawn("DL402", {name: seen for name, seen in draws.items() if name in _GLOBAL})
         yield from self._drawn("DL403", {"torch": draws.get("torch", {})}, "")  # of which DL402 speaks as well
@@ -56,10 +55,6 @@ class Workers(Probe):
             is_changed = any(_is_drawn_without_labels(note) for notes in compared for note in notes)
             repeated, seen = sum(map(_repeat, compared)), self.whole(made.get(name, ()), looks=len(compared))
             yield self.judgement("DL404", seen, decided(repeated, not is_changed), dataset=name, repeated=repeated)
-
-
-def _of_workers(draws: Draws) -> Draws:
-    return {place: states for place, states in draws.items() if place[0] >= 0}
 
 
 def _repetition(draws: Draws) -> tuple[Verdict, str]:

@@ -7,29 +7,21 @@ Compares the nodes when the model is called with those when it was wrapped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.events import ModelForward, Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
 
 _MOST = 256  # parameters
 
 
-@dataclass(slots=True)
-class _Wrapped:
-    """A model as it was wrapped: its parameters, and the nodes that add up their gradients. The wrapper itself holds
-    both."""
-
-    parameters: list[tuple[ref[Tensor], Any]]
-    stack: Stack
+_Wrapped = tuple[Stack, list[tuple[ref[Tensor], Any]]]
+"""Where a model was wrapped, and its parameters with the nodes that add up their gradients. The wrapper holds both."""
 
 
-@dataclass(slots=True, eq=False)
 class _Calls(Samples):
     """The calls of a wrapped model; wrong are parameters that were moved."""
 
@@ -38,25 +30,22 @@ class _Calls(Samples):
 
 class Wrapping(PlaceProbe[_Calls]):
     at_first = ENOUGH
-
-    def begin(self) -> None:
-        self._wrapped: WeakKeyDictionary[nn.Module, _Wrapped] = WeakKeyDictionary()
+    _wrapped: WeakKeyDictionary[nn.Module, _Wrapped] = WeakKeyDictionary()
 
     def on_replicate(self, module: nn.Module, stack: Stack) -> None:
         trainable = [parameter for parameter in module.parameters() if parameter.requires_grad][:_MOST]
-        self._wrapped[module] = _Wrapped([(ref(p), _accumulator(p)) for p in trainable], stack)
+        self._wrapped[module] = stack, [(ref(p), _accumulator(p)) for p in trainable]
 
-    def on_model_forward(self, event: ModelForward) -> None:
-        wrapped = self._wrapped.get(event.model)
-        if wrapped is None or event.grad != "on":
+    def on_model_forward(self, event: events.ModelForward) -> None:
+        if event.model not in self._wrapped or event.grad != "on":
             return
-        seen = self.sample(wrapped.stack, stack_of(event))
+        made, wrapped = self._wrapped[event.model]
+        seen = self.sample(made, stack_of(event))
         if seen is not None:
-            alive = [(parameter, node) for known, node in wrapped.parameters if (parameter := known()) is not None]
-            trainable = [(parameter, node) for parameter, node in alive if parameter.requires_grad]
+            alive = [(p, node) for known, node in wrapped if (p := known()) is not None and p.requires_grad]
             seen.looks += 1
-            seen.parameters = len(trainable)
-            seen.wrong = max(seen.wrong, sum(_accumulator(parameter) is not node for parameter, node in trainable))
+            seen.parameters = len(alive)
+            seen.wrong = max(seen.wrong, sum(_accumulator(p) is not node for p, node in alive))
 
     def judge_each(self, seen: _Calls) -> Judgements:
         yield self.judgement("DL806", seen, decided(seen.wrong, True))
