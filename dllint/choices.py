@@ -58,7 +58,8 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
             return left
         if type(left) is not type(right) and not isinstance(left, Choice) and not isinstance(right, Choice):
             return Choice(options)
-    if not all(guards for guards, _ in options) and any(isinstance(value, Choice) for _, value in options):
+    is_open = len(options) > 1 and not all(guards for guards, _ in options)
+    if is_open and any(isinstance(value, Choice) for _, value in options):
         options = list(_told_apart(options))  # what is known of one of them does not say that it is the one
     flat: list[tuple[Guards, Value]] = []
     for guards, value in options:
