@@ -34,7 +34,8 @@ Says the direction. Unsafe because another checkpoint is kept then.
 
 ## On real code
 269 public repositories, of those that monitor a metric by name: no finding. By hand, in 920 others: 5 findings in 4 of
-them, all true: three bests that begin with 0 or -inf, and two scripts that keep the highest loss on the test data.
+them, all true: three bests that begin with 0 or -inf, and two scripts that keep the highest loss on the test data. What
+a caller gives to what keeps the best elsewhere: no finding in 523.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ every image (`p=1`), change only colors, or take both at once; coins that do not
 one variable.
 
 ## On real code
-283 public repositories, of which 28 augment images and have masks or the like: no finding.
+283 public repositories, of which 28 augment images and have masks or the like: no finding. Masks through a second call
+of albumentations add none in 523.
 """
 
 from __future__ import annotations

@@ -40,8 +40,9 @@ Passes the mask of the batch, where its ids are passed as `batch["input_ids"]` o
 changes the results, as it should.
 
 ## On real code
-790 public repositories, of which 97 have a tokenizer pad: no finding, and no question. In 363 others 1 finding:
-it was false, as one text is padded at a time, and is silent now. None of them makes a mask after the padding.
+790 public repositories, of which 97 have a tokenizer pad: no finding, and no question. In 363 others 1 finding: it was
+false, as one text is padded at a time, and is silent now. None of them makes a mask after the padding. Segments in the
+place of the mask, in 523: 2 findings in one of them, both true.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ reported, and what is decided by it.
 ## On real code
 280 public repositories: no finding, after 2 in one of them that were false: the list is cut to the last hundred, as the
 clause above says. In 594 others 2: 1 true, and 1 false, a running mean with a count that begins with 1, silent now.
+Meters: no finding in 523.
 """
 
 from __future__ import annotations

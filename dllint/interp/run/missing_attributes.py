@@ -49,7 +49,8 @@ _MAKES_ATTRIBUTES = re.compile(  # for objects of a class, in its file
     r"|__dict__|__getattr(ibute)?__|__setattr__|__class__\s*="
 )
 _SETS_ANY = re.compile(  # in any other file of a program
-    r"\b(setattr|exec|import_module|__import__|patch)\(|\b__dict__\b(?!\.(?:items|keys|values|copy|get)\(|\[\w+\]\()|\bvars\([^()]+\)\s*(\[|\.update)|\bsys\.modules\b"
+    r"\b(setattr|exec|import_module|__import__|patch)\(|\b__dict__\b(?!\.(?:items|keys|values|copy|get)\(|\[\w+\]\()"
+    r"|\bvars\([^()]+\)\s*(\[|\.update)|\bsys\.modules\b"
 )
 _WRAPS = re.compile(  # what makes another object of a module, which is taken for the same one
     r"\b(prepare|initialize|compile|script|trace|wrap|parallelize|setup\w*|\w*[Pp]arallel|FSDP|DDP|deepspeed|fabric"
