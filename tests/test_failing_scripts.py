@@ -59,6 +59,38 @@ def test_a_script_whose_failure_is_reported() -> None:
     assert tiers("main(args.depth, 3)") == {"DL843": "likely", "DL846": "likely"}
 
 
+RUN = """
+import torch
+import torch.nn.functional as F
+
+def prepare():
+    return 0.1
+
+def run(model, x, y):
+    return F.cross_entropy(F.softmax(model(x), 1), y)
+
+if __name__ == "__main__":
+    prepare(3)
+    run(None, None, None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "tier"),
+    [
+        ("from runs import losses\nfor name in losses.NAMES:\n    train = name\n", "possible"),
+        ("from runs import losses, train\ntrain.run(losses, None, None)\n", "likely"),
+        ("from runs.train import run\nrun(None, None, None)\n", "likely"),
+        ("import runs.train as training\ntraining.run(None, None, None)\n", "likely"),
+    ],
+)
+def test_only_who_imports_a_script_goes_on_with_what_is_in_it(user: str, tier: str) -> None:
+    """A word that is the name of the script is no import of it."""
+    files = {"runs/train.py": RUN, "runs/losses.py": "NAMES = ()\n", "use.py": user}
+    linted = lint(files, Setup([rule for rule in load_rules() if rule.code == "DL101"]))
+    assert [each.confidence.replace("certain", "likely") for one in linted for each in one.findings] == [tier]
+
+
 TRAINING = """
 import torch
 import torch.nn as nn

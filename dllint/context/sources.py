@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from dllint.context.base import ProgramView
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
+from dllint.interp.source.imported_modules import is_imported
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.patterns import Pattern
@@ -215,7 +216,8 @@ class Sources(ProgramView):
     def _importers(self, module: SourceModule) -> Iterator[SourceModule]:
         """The files that import another one, but for packages, which only pass names on."""
         project = self._machine.project
-        return (m for m in project.mentioning() if not m.is_package and module in project.imported_by(m))
+        users = (m for m in project.mentioning() if not m.is_package and module in project.imported_by(m))
+        return (user for user in users if is_imported(project, user, module))
 
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""

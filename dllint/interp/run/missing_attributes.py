@@ -48,8 +48,8 @@ _MAKES_ATTRIBUTES = re.compile(  # for objects of a class, in its file
     r"\b(setattr|delattr|exec|locals|globals|vars|update_wrapper|add_module|register_\w+|(weight|spectral)_norm|prune)\("
     r"|__dict__|__getattr(ibute)?__|__setattr__|__class__\s*="
 )
-_SETS_ANY = re.compile(  # in any other file of a program
-    r"\b(setattr|exec|import_module|__import__|patch)\(|\b__dict__\b(?!\.(?:items|keys|values|copy|get)\(|\[\w+\]\()"
+_SETS_ANY = re.compile(  # in any other file of a program, but for what its classes set of their own objects
+    r"\b(setattr\((?!self\b)|(exec|import_module|__import__|patch)\()|\b__dict__\b(?!\.(?:items|keys|values|copy|get)\(|\[\w+\]\()"
     r"|\bvars\([^()]+\)\s*(\[|\.update)|\bsys\.modules\b"
 )
 _WRAPS = re.compile(  # what makes another object of a module, which is taken for the same one

@@ -1,15 +1,20 @@
-"""Which modules of the project a file imports, judged by its text: too many rather than too few."""
+"""Which modules of the project a file imports, judged by its text: too many rather than too few; and for certain."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from dllint.interp.source.imported import prefixes
+from dllint.interp.source.nodes import nodes_of
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
+_BY_NAME = re.compile(r"\b(import_module|__import__|exec|run_path|run_module)\b")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 
@@ -25,6 +30,32 @@ def imported_modules(project: Project, module: SourceModule) -> Iterator[SourceM
             level = len(origin) - len(dotted)
             yield from _with_parents(project, module, dotted, level)
             yield from _possible_submodules(project, module, dotted, level)
+
+
+def is_imported(project: Project, user: SourceModule, module: SourceModule) -> bool:
+    """Whether the import statements of a file lead to a module, or to a package that imports it.
+
+    What may be imported by a name that is computed, and files that cannot be parsed, count as well.
+    """
+    if user.contains(_BY_NAME):
+        return True
+    with project.glancing_at(user):
+        if user.parse_error is not None:
+            return True
+        named = set(_named_in(user.tree))
+    found = {project.find(user, name, level) for name, level in named} - {None, user}
+    return any(each is module or (each.is_package and module in project.closure(each)) for each in found if each)
+
+
+def _named_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The dotted names, with their levels, that may be those of modules in the import statements of a file."""
+    for node in nodes_of(tree).of(ast.Import, ast.ImportFrom):
+        if isinstance(node, ast.Import):
+            yield from ((part, 0) for each in node.names for part in prefixes(each.name))
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            yield from ((part, node.level) for part in prefixes(origin) if origin)
+            yield from ((f"{origin}.{each.name}".lstrip("."), node.level) for each in node.names if each.name != "*")
 
 
 def _with_parents(project: Project, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:

@@ -31,6 +31,8 @@ _NOT_PUBLISHED = re.compile(  # compiled or generated files, and those that user
     r"_.*|.*_pb2(_grpc)?|version|cython_.*|.*_ext(ension)?|.*(creds|credentials?|secrets?|api_?keys?|private|local)"
 )
 
+_CLASS = re.compile(r"([A-Z]+[a-z0-9]+){2,}[A-Z]*")  # two words at least: what only one project calls so
+
 _OWN = frozenset((  # names of files that people have of their own, and no library has
     "arguments", "common", "config", "configs", "constants", "data", "data_loader", "data_utils", "dataloader",
     "dataloaders", "dataloading", "dataset", "dataset_utils", "eval", "evaluation", "helper", "helpers",
@@ -180,6 +182,7 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
             or (start.is_run and _is_in_another_folder(project, importer, parts))
             or _is_renamed(project, parts)
             or _is_one_of_several(project, importer, parts)
+            or _is_beside_by_another_name(project, importer, parts)
         )
     if not is_around or any(is_there(project, base, parts) for base in bases):
         return False
@@ -201,6 +204,15 @@ def _is_one_of_several(project: Project, importer: SourceModule, parts: list[str
     if len(parts) > 1 or not rest or parts[0].islower() or parts[0] in LIBRARIES:
         return False
     return any(name.startswith(first) and name.endswith(".py") for name in project.names_in(importer.folder))
+
+
+def _is_beside_by_another_name(project: Project, importer: SourceModule, parts: list[str]) -> bool:
+    """Whether a file beside, with another name, defines all that is imported, of which a class is one."""
+    wanted = _wanted_of(importer, parts[0]) if len(parts) == 1 and parts[0] not in LIBRARIES else set()
+    if not any(_CLASS.fullmatch(name) for name in wanted):
+        return False
+    beside = (file for file in project.files if file.parent == importer.folder and file != importer.file)
+    return any(_defines(project, file, wanted) for file in beside)
 
 
 def _is_renamed(project: Project, parts: list[str]) -> bool:
