@@ -119,8 +119,13 @@ class Schedules(Optimizers, Paths, Sources):
         return min((each for each in found if isinstance(each, int)), default=None)
 
     def is_switched_off(self, made: SchedulerCreated, loop: Site) -> bool:
-        """Whether a loop has the step of a scheduler, or of another by its name, in a comment: that is a decision."""
-        called = (name for text in self.comments_in(loop) for name in _STEPPED.findall(text))
+        """Whether a loop has the step of a scheduler, or of another by its name, in a comment: that is a decision.
+
+        The function around the loop counts as well.
+        """
+        around = enclosing_definition(loop)
+        place = loop if around is None else Site(loop.module, around)
+        called = (name for text in self.comments_in(place) for name in _STEPPED.findall(text))
         own = self.name_of(made.scheduler)
         return any(name == own or role_by_name(name) == "scheduler" for name in called)
 

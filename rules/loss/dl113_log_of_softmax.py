@@ -27,7 +27,8 @@ Writes `log_softmax` where the softmax stands in the call of `log`: the numbers 
 
 ## On real code
 742 public repositories: 55 findings in 21 of them, all true; many are in lessons, six of which show the two steps on
-purpose.
+purpose. Of 40 in unread ones 23 were doubtful: right, but logits that are 103 apart are not to be expected there. So it
+is a note.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class LogOfSoftmax(Rule):
     code = "DL113"
     name = "log-of-softmax"
     category = "suspicious"
-    severity = "warning"
+    severity = "info"
     triggers = (("log", "log_"), ("softmax", "Softmax", "Softmax2d"))
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)

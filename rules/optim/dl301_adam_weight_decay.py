@@ -25,8 +25,10 @@ Uses `AdamW`, or `decoupled_weight_decay=True` for `NAdam` and `RAdam`. Unsafe b
 regularization of equal strength the value must be tuned again.
 
 ## On real code
-742 public repositories: 20 findings in 11 of them, all true: decays of 0.01 to 0.3, which are recipes for `AdamW`.
-Small ones, a common choice for `Adam` itself, are shown as `info`.
+742 public repositories: 20 findings in 11 of them, all true: decays of 0.01 to 0.3, which are recipes for `AdamW`. Of
+62 in unread ones 32 were true, 15 false (13 in one project, whose settings say zero) and 15 doubtful: a decay that is
+chosen by hand may be the L2 that it says. So it is a note. Small ones, a common choice for `Adam` itself, are shown
+only when the rule is selected by name.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ class AdamWeightDecay(Rule):
     code = "DL301"
     name = "adam-weight-decay"
     category = "suspicious"
-    severity = "warning"
+    severity = "info"
     triggers = (("Adam", "NAdam", "RAdam"),)
     confirmable = True
     fix_safety = "unsafe"
@@ -139,7 +141,6 @@ class AdamWeightDecay(Rule):
             help="use `AdamW`" if name == "Adam" else f"use `{name}(..., decoupled_weight_decay=True)`",
             trace=[*trace, (event.site, f"and `{name}` treats it as part of the gradient")],
             fix=("Use `AdamW`" if name == "Adam" else "Decouple the decay", _decoupled(event, optimizer, name)),
-            severity=None if is_large else "info",
             pedantic=not is_large,
         )
 
