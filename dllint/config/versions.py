@@ -68,6 +68,7 @@ _SCRIPTS = (*(f"{folder}*.{ending}" for ending in ("sh", "slurm", "sbatch", "pbs
 _OF_SERVICES = ("runtime.txt", ".travis.yml", ".gitlab-ci.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
 _COMMANDS = (*_IMAGES, *_SCRIPTS, "INSTALL*", "Makefile", *_OF_SERVICES)
 _IN_COMMENT = re.compile(r"(?m)^\s*#+\s*(?:pip3? install\s+)?([A-Za-z][\w.-]*)\s*(==\s*\d+(?:\.\d+)*)")
+_COMMENT = re.compile(r"(?m)^[ \t]*#+(?!!)(.*)")  # `# pytorch 1.0.1, cuda 9.0` above the commands
 _REQUIREMENTS = re.compile(r"req.*\.(?:txt|in)$")
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _PYTHON_OF_PIPFILE = re.compile(r"(?m)^python_version\s*=\s*[\"'](\d\.\d+)")
@@ -347,11 +348,16 @@ def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
-    """``pip install torch==1.4.0``, ``module load python/3.6`` and ``python3.6 train.py``, in scripts and for CI."""
+    """``pip install torch==1.4.0``, ``module load python/3.6`` and ``python3.6 train.py``, in scripts and for CI.
+
+    So is what their comments tell, which are notes: ``# pytorch 1.0.1, cuda 9.0``.
+    """
     texts = _commands_in(root)
     for name, python, version in (found for text in texts for found in _IN_COMMANDS.findall(text)):
         yield _called(name or python), f"={version}"
     yield from (("python", version) for text in texts for version in pythons_entered(text))
+    for name, specifier in (told for text in texts for told in told_by_text("\n".join(_COMMENT.findall(text)))):
+        yield _called(name), specifier
     if any(map(_RUNS_PYTHON_2.search, texts)) and not any("python3" in text for text in texts):
         yield "python", "=2.7"
 

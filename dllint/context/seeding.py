@@ -14,6 +14,7 @@ from dllint.values import Const, Instance, Setting, Symbol, Value
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%", "**", "^", "|", "&", "<<", "int", "abs", "hash", "negative"))
 _STATE = "numpy.random.get_state"
 _FRESH = ("time.", "random.", "numpy.random.", "torch.rand", "os.urandom", "secrets.")
+_OF_A_CLOCK = ("time.", "datetime.", "os.urandom", "secrets.")
 _NEW_EACH_TIME = ("counter", "element", "torch.initial_seed", "torch.utils.data.get_worker_info")
 _MOST_PARTS = 20
 
@@ -72,6 +73,11 @@ class Seeding(Phases):
             else:
                 return None
         return found
+
+    def differs_in_each_run(self, seeded: RandomSeeded) -> bool:
+        """Whether a generator is seeded by a clock, so that each run is meant to draw other numbers."""
+        values = (seeded.seed, *self.sources(seeded.seed)) if seeded.seed is not None else ()
+        return any(isinstance(value, Symbol) and value.name.startswith(_OF_A_CLOCK) for value in values)
 
     def is_fixed_by_name(self, value: Value) -> bool:
         """Whether something unresolved is called like what stays the same in a run: a seed, a rank, a worker."""

@@ -28,8 +28,8 @@ and the order of the batches are others each time.
 Scripts that seed nothing; a script that seeds other generators than torch's outside of a function for that, in a worker
 or in an environment, or trains nothing that torch draws for; single numbers, but for those in tables of vectors that
 weights start from; draws that decide about nothing that is trained (a port, a name, a sample to look at); draws in
-worker processes, which torch seeds; code with a seeding function of a library that is not known; what a file seeds that
-the script imports.
+worker processes, which torch seeds; what is seeded by the time alone; code with a seeding function of a library that is
+not known; what a file seeds that the script imports.
 
 ## On real code
 276 public repositories: 1 finding, true: the order of the training images, where torch alone is seeded. In 322 others
@@ -116,6 +116,11 @@ def _spellings_of_seed(family: str, tree: ast.Module) -> Iterator[str]:
         yield f"{alias.asname or library}{dot}{part}.seed"
 
 
+def seeded_by_a_clock(event: LibraryCall, ctx: Context) -> bool:
+    """what is seeded is seeded by the time: no run is to be repeated"""
+    return all(ctx.differs_in_each_run(seed) for seed in ctx.all_of(RandomSeeded))
+
+
 def makes_a_name(event: LibraryCall, ctx: Context) -> bool:
     """it draws letters or digits, as for the name of a file or of a run"""
     drawn = event.site.node.args[:1] if isinstance(event.site.node, ast.Call) else []
@@ -140,7 +145,7 @@ class SeedNotApplied(Rule):
     triggers = (_SEEDING, ("torch", "step", *_DRAWING))  # also what draws and what trains is to be followed
     of_files = True
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html",)
-    excuses = (seeded_out_of_sight, seeded_by_an_import, makes_a_name, has_little_effect)
+    excuses = (seeded_out_of_sight, seeded_by_an_import, seeded_by_a_clock, makes_a_name, has_little_effect)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         seeds = list(ctx.all_of(RandomSeeded))
