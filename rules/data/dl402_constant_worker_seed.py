@@ -200,11 +200,22 @@ class ConstantWorkerSeed(Rule):
             around = ctx.loops_around(event)
             if loop not in around or batches in around or event.function not in _ORDERING:
                 continue
-            if ctx.happens_once(event, loop):
+            if ctx.happens_once(event, loop) or self._is_for_the_rest(event, loop, batches, ctx):
                 continue
             parts = ctx.fixed_parts(event.seed)
             if parts is not None and not any(ctx.is_fixed_by_name(part) for part in parts):
                 yield self._report_epoch(event, parts, loop, ctx)
+
+    def _is_for_the_rest(self, event: RandomSeeded, loop: Loop, batches: Loop, ctx: Context) -> bool:
+        """Whether training begins with another seed in each epoch, and this one is for what comes after it."""
+        first = min((ctx.position(step) for step in ctx.steps() if batches in ctx.loops_around(step)), default=0)
+        anew = [
+            ctx.position(each)
+            for each in ctx.all_of(RandomSeeded)
+            if each.function == event.function and loop in ctx.loops_around(each) and each.seed is not None
+            if ctx.fixed_parts(each.seed) is None
+        ]
+        return any(at < first for at in anew) and not any(at < ctx.position(event) < first for at in anew)
 
     def _report_epoch(self, event: RandomSeeded, parts: list[Value], loop: Loop, ctx: Context) -> Finding:
         is_movable = event.frame is loop.frame

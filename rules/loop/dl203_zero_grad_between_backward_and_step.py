@@ -20,7 +20,7 @@ Adam and AdamW alike.
 Steps that are left out on purpose: where neither the name of their number nor a division of the loss by it says that
 gradients should add up. Clearing another optimizer's gradients in between (two networks trained in turns), a second
 backward pass between the clearing and the step, gradients that are written back (`p.grad = g`), rotated loops (`step;
-zero_grad; backward`), and paths on which the gradients are still there.
+zero_grad; backward`), paths on which the gradients are still there, and what is done where the loss is not finite.
 
 ## Fix (unsafe)
 Moves the clearing before the backward pass, where both stand in the same block. Unsafe because training begins,
@@ -53,9 +53,19 @@ from dllint.api import (
     move_before,
 )
 
+_ASKS_FOR_FINITE = {"isnan": True, "isinf": True, "isfinite": False}  # and what is true where it is not
 State = tuple[str, Event | None]  # of the gradients: none, fresh, cleared or unknown, and what cleared them
 _START: State = ("none", None)
 _KINDS = (Backward, ZeroGrad, OptimizerStep, AttributeAssigned)
+
+
+def loss_is_not_finite(step: OptimizerStep, ctx: Context) -> bool:
+    """it is done where a loss is not finite, whose gradients are thrown away"""
+    return any(
+        guard.holds is outcome and name in guard.subject
+        for guard in step.guards
+        for name, outcome in _ASKS_FOR_FINITE.items()
+    )
 
 
 class ZeroGradBetweenBackwardAndStep(Rule):
@@ -67,13 +77,15 @@ class ZeroGradBetweenBackwardAndStep(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
+    excuses = (loss_is_not_finite,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for optimizer in ctx.stepped_optimizers():
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
             if _steps_without_gradients(_KINDS, optimizer, ctx):
                 empty = _steps_without_gradients((*_KINDS, OpaqueCall), optimizer, ctx)
-                yield from (self._report(step, clearing, optimizer, ctx) for step, clearing in empty)
+                left = ((step, clearing) for step, clearing in empty if not ctx.excused(self, step))
+                yield from (self._report(step, clearing, optimizer, ctx) for step, clearing in left)
             else:
                 yield from self._in_each_turn(optimizer, ctx)
 

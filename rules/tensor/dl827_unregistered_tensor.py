@@ -65,7 +65,10 @@ _NEW = frozenset(
 )  # fmt: skip
 _MOVES = ("to", "cuda", "half", "double")
 _STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
-_SAVES = r"(?i)save|dump|state_dict|trainer|lightning|checkpoint"
+_SAVES = (  # a model: not a figure, an array or the vectors of words
+    r"(?i)torch\.save|(?<![\w.])save\(|(model|net|network)\w*\.save|save_(model|pretrained|weights|checkpoint)"
+    r"|(pickle|joblib|dill)\.dump|state_dict|trainer|lightning|checkpoint"
+)
 _RANDOM = ("torch.randn", "torch.rand", "torch.normal", "torch.randperm", "torch.randint")
 
 

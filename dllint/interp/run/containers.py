@@ -58,7 +58,8 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
         usable = [o for o in base.options if not (isinstance(o[1], Const) and o[1].value is None)] or base.options
         return choose([(guards, get_item(machine, option, index, text, site)) for guards, option in usable])
     if isinstance(base, Setting):
-        return get_item(machine, base.default, index, text, site)
+        inner = get_item(machine, base.default, index, text, site)
+        return Setting(f"{base.name}[{text}]", inner, site) if isinstance(inner, Const) else inner
     if isinstance(base, Symbol | Instance):
         return _symbolic_item(machine, base, index, text, site)
     return Symbol("item", (base, index), site, detail=text, grad=machine.grad)
@@ -410,6 +411,8 @@ def set_item(machine: Machine, base: Value, index: Value, text: str, value: Valu
             extend(machine, base, (value,), exact=False)
     elif isinstance(base, Symbol | Instance):
         machine.write(base.attributes, _key_of(index, text), value)
+    elif isinstance(base, Setting):
+        set_item(machine, base.default, index, text, value)
     elif isinstance(base, Choice):
         for _, option in base.options:
             set_item(machine, option, index, text, value)
