@@ -37,7 +37,7 @@ from dllint.interp.source.trials import (
 from dllint.interp.source.unbound_arms import unbound_after
 from dllint.interp.source.unreached_files import leads_nowhere
 from dllint.interp.source.unread_entries import unread_entry
-from dllint.interp.source.users import is_only_trial, mentions
+from dllint.interp.source.users import is_only_trial, may_call_method
 from dllint.sites import Site
 from dllint.structure import walk
 
@@ -207,7 +207,7 @@ class Running(Assuming, Starting, SwitchedOff):
         word = re.compile(rf"\b{re.escape(method.name)}\b")
         users = (*project.mentioning(word), *project.notebooks_with(method.name))
         each_user = project.reading_each(users)
-        read = any(not user.has_tree or mentions(user.tree, method.name, by_itself=False) for user in each_user)
+        read = any(not user.has_tree or may_call_method(user.tree, method.name, owner.name) for user in each_user)
         return read or project.is_configured(method.name)
 
     def _set_aside(self) -> Iterator[Assumption]:

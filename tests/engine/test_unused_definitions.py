@@ -150,6 +150,20 @@ def test_a_layer_that_no_configuration_asks_for_is_assumed_to_be_made(
     assert kinds("DL223", GUARDED, files) == assumed
 
 
+OTHER = """
+class Other:
+    def table(self):
+        return 1
+
+    def show(self):
+        print(self.table())
+
+def main():
+    print(Reader([1]).rows)
+    Other().show()
+
+main()
+"""
 NUMBERS = """
 import numpy as np
 import torch
@@ -163,6 +177,7 @@ class Reader:
 
 {}
 """
+TESTS = NUMBERS.replace("class Reader:", "class TestReader:").replace("def table", "def __len__")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +192,11 @@ class Reader:
             NUMBERS.format("class More(Reader):\n    def table(self):\n        return super().table()\n\nMore([1])"),
             True,
         ),
+        (NUMBERS.format(OTHER), True),
+        (NUMBERS.format(f"{OTHER}\nOther().table()"), False),
+        (NUMBERS.format(OTHER.replace("def table", "def tables").replace("Other:", "Other(Reader):")), False),
+        (TESTS.format("def main():\n    print(1)\n\nmain()"), True),
+        (TESTS.replace("def __init__", "def set_up").format("def main():\n    print(1)\n\nmain()"), False),
         (
             NUMBERS.format("class More(Reader):\n    def head(self):\n        return super().table()\n\nMore([1])"),
             False,
@@ -189,6 +209,11 @@ class Reader:
         "of-a-base-that-is-not-known",
         "callers-elsewhere",
         "by-one-of-its-name",
+        "of-another-class-by-itself",
+        "of-another-class",
+        "by-what-derives-from-it",
+        "no-class-of-tests",
+        "class-of-tests",
         "by-another-one",
     ],
 )

@@ -15,6 +15,7 @@ from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside
 from dllint.interp.source.looked_up import may_be_looked_up
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trials import (
     PARSING,
     call_left_out,
@@ -87,8 +88,7 @@ class _Search:
 
     def is_used(self, module: SourceModule, definition: ast.stmt) -> bool:
         name = getattr(definition, "name", "")
-        is_test = name.lower().startswith("test") and not is_trial(module, definition)
-        if getattr(definition, "decorator_list", None) or is_test:
+        if getattr(definition, "decorator_list", None) or _is_collected(module, definition, name):
             return True
         place = module.file, definition.lineno
         if place in self._seen:
@@ -197,21 +197,47 @@ class _Search:
                 yield from (each for each in statement.body if (each.end_lineno or 0) < stop)
 
 
-def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset(), by_itself: bool = True) -> bool:
+def _is_collected(module: SourceModule, definition: ast.stmt, name: str) -> bool:
+    """Whether a runner of tests may find a definition by its name: not a class that is made with arguments."""
+    body = definition.body if isinstance(definition, ast.ClassDef) else []
+    is_made_with = any(getattr(each, "name", "") == "__init__" for each in body)
+    return name.lower().startswith("test") and not is_made_with and not is_trial(module, definition)
+
+
+def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()) -> bool:
     """Whether code uses a name, or a text of one word has it (``getattr``, a registry, an entry point).
 
     Args:
         tree: the code.
         name: a variable, attribute or method.
         but_of: variables that are something else, and so are their attributes.
-        by_itself: whether functions of this name count, which hand on what they are asked: ``super().name()``.
     """
-    return any(
-        (name == getattr(node, "id", "") and name not in but_of)
-        or (isinstance(node, ast.Attribute) and node.attr == name and getattr(node.value, "id", "") not in but_of)
-        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and _names(node.value, name))
-        for node in (ast.walk(tree) if by_itself else _outside_of(name, tree))
-    )
+    return any(_is_use(node, name, but_of) for node in ast.walk(tree))
+
+
+def may_call_method(tree: ast.AST, name: str, owner: str) -> bool:
+    """Whether code may call the method of a class by its name, or has that as a text.
+
+    Other classes with a method of this name call their own by ``self.name()``, and functions of this name hand on what
+    they are asked: ``super().name()``.
+    """
+    others = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name != owner)
+    own = {
+        node
+        for each in others
+        if any(getattr(statement, "name", "") == name for statement in each.body)
+        for node in nodes_of(each).attributes.get(name, ())
+        if getattr(node.value, "id", "") == "self"
+    }
+    return any(node not in own and _is_use(node, name) for node in _outside_of(name, tree))
+
+
+def _is_use(node: ast.AST, name: str, but_of: AbstractSet[str] = frozenset()) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == name and getattr(node.value, "id", "") not in but_of
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and _names(node.value, name)
+    return name == getattr(node, "id", "") and name not in but_of
 
 
 def _outside_of(name: str, tree: ast.AST) -> Iterator[ast.AST]:
