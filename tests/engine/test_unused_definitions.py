@@ -231,7 +231,7 @@ READ = "from readers import Testset\n\nfor row in Testset([1]):\n    print(row)\
 
 
 def test_a_class_that_is_made_with_arguments_is_none_of_tests() -> None:
-    assert "effect" in kinds("DL842", SET, {"run.py": READ, "README.md": ""})
+    assert "effect" in kinds("DL842", SET, {"run.py": READ, "README.md": "main.py holds the data\n"})
 
 
 WITHIN = """
