@@ -30,12 +30,12 @@ long. SGD without momentum has no memory, and the difference is 0.
         torch.save(state, "last.pt")
 
 ## Not reported
-Weights that are saved for use rather than for resuming (nothing loads them before training goes on), programs that
-save the optimizer anywhere else (in another file, as a whole object, by `accelerator.save_state`), optimizers without
+Weights that are saved for use rather than for resuming (nothing loads them before training goes on), programs that save
+the optimizer anywhere else (in another file, as a whole object, by `accelerator.save_state`), optimizers without
 memory, or made anew in each epoch, and loops that a framework runs; a phase that is over, such as a pretraining, where
-what goes on from it has an optimizer of its own. Where a help text or a message of the script says that the optimizer
-starts again, it is a question. A dict of a model's state and an epoch that nothing is seen to resume from is reported
-only when the rule is selected by name.
+what goes on from it has an optimizer of its own; a dict in which a comment has the optimizer's state. Where a help text
+or a message of the script says that the optimizer starts again, it is a question. A dict of a model's state and an
+epoch that nothing is seen to resume from is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
 Adds the optimizer's state to the dict, where both are named in one place. Unsafe because what loads the checkpoint has
@@ -106,6 +106,11 @@ def is_of_a_part(site: Site, saved: Saved, ctx: Context) -> bool:
     return ctx.is_of_a_part(saved)
 
 
+def is_left_out_by_hand(place: Site, saved: Saved, ctx: Context) -> bool:
+    """a comment in it has the optimizer's state: somebody has taken that out"""
+    return any("state_dict" in text and "optim" in text for text in ctx.comments_in(place))
+
+
 class IncompleteCheckpoint(Rule):
     code = "DL701"
     name = "incomplete-checkpoint"
@@ -116,7 +121,7 @@ class IncompleteCheckpoint(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
-    excuses = (saved_by_a_framework, perhaps_complete, is_of_a_part)
+    excuses = (saved_by_a_framework, perhaps_complete, is_of_a_part, is_left_out_by_hand)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         saved = [each for each in ctx.checkpoints.saved if not ctx.is_managed(each.event)]
