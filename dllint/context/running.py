@@ -37,7 +37,7 @@ from dllint.interp.source.trials import (
 from dllint.interp.source.unbound_arms import unbound_after
 from dllint.interp.source.unreached_files import leads_nowhere
 from dllint.interp.source.unread_entries import unread_entry
-from dllint.interp.source.users import is_only_trial, may_call_method
+from dllint.interp.source.users import callers_of_method, is_only_trial
 from dllint.sites import Site
 from dllint.structure import walk
 
@@ -85,6 +85,7 @@ class Running(Assuming, Starting, SwitchedOff):
         yield from self.made_up()
         yield from self.is_training((enclosing_scope(site),))
         yield from self.needed(event)
+        yield from self.bound_in_cells(site)
         yield from self.kept()
         yield from self.switched_off(site, event)
 
@@ -190,8 +191,11 @@ class Running(Assuming, Starting, SwitchedOff):
             isinstance(node, ast.stmt) and is_main_guard(node) for node in ancestors(site)
         )
 
-    def _is_read(self, method: Any, owner: ast.ClassDef) -> bool:
-        """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name."""
+    def _is_read(self, method: Any, owner: ast.ClassDef, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name.
+
+        What only methods of the class call that nothing reads, those of ``seen`` among them, is not read either.
+        """
         if not self.is_application(self.program.module):
             return True
         bases = {ast.unparse(base) for base in owner.bases}
@@ -203,12 +207,21 @@ class Running(Assuming, Starting, SwitchedOff):
             return True
         if method.decorator_list and not is_static:
             return True
+        if self._machine.project.is_configured(method.name):
+            return True
+        own = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
+        seen |= {method.name}
+        callers = self._callers_of(method.name, owner.name)
+        return any(each not in own or self._is_read(own[each], owner, seen) for each in callers - seen)
+
+    def _callers_of(self, method: str, owner: str) -> set[str]:
+        """The methods of a class that call one of it on their own object; an empty name stands for all other code."""
         project = self._machine.project
-        word = re.compile(rf"\b{re.escape(method.name)}\b")
-        users = (*project.mentioning(word), *project.notebooks_with(method.name))
-        each_user = project.reading_each(users)
-        read = any(not user.has_tree or may_call_method(user.tree, method.name, owner.name) for user in each_user)
-        return read or project.is_configured(method.name)
+        users = (*project.mentioning(re.compile(rf"\b{re.escape(method)}\b")), *project.notebooks_with(method))
+        found: set[str] = set()
+        for user in project.reading_each(users):
+            found.update(callers_of_method(user.tree, method, owner) if user.has_tree else ("",))
+        return found
 
     def _set_aside(self) -> Iterator[Assumption]:
         """That somebody still runs a file that is kept from earlier, a copy, or a draft, as it says itself."""

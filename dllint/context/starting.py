@@ -9,6 +9,8 @@ from dllint.context.sources import Sources
 from dllint.events import Event, NameMissing
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.trials import has_main_guard
+from dllint.interp.source.unbound_names import unbound_in_cell
+from dllint.sites import Site
 
 PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 _TESTS = frozenset(("test", "tests"))
@@ -49,6 +51,17 @@ class Starting(Sources):
             )
         if found.above and not self._is_of_library(found.above) and not any(self._importers(self.program.module)):
             yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
+
+    def bound_in_cells(self, site: Site) -> Iterator[Assumption]:
+        """That some cell of a notebook binds what the one around a place reads, of which no cell does that is there."""
+        module = self.program.module
+        if site.module is not module or module.source.notebook is None:
+            return
+        if not self._machine.project.is_whole_around(module):
+            return
+        name = unbound_in_cell(module, site.line)
+        if name:
+            yield Assumption("effect", f"`{name}` is bound, which the cell reads and no cell binds")
 
     def _refused_user(self, event: Event | None) -> SourceModule | None:
         """A file that cannot be imported, if only such files import that of the program, which is no script.

@@ -150,6 +150,28 @@ def test_a_layer_that_no_configuration_asks_for_is_assumed_to_be_made(
     assert kinds("DL223", GUARDED, files) == assumed
 
 
+INDIRECT = """
+import numpy as np
+import torch
+
+class Reader:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def table(self):
+        return np.asarray(self.rows, dtype=np.float)
+
+    def show(self):
+        return self.once_more()
+
+    def once_more(self):
+        return self.table() if self.rows else self.show()
+
+def main():
+    {}
+
+main()
+"""
 OTHER = """
 class Other:
     def table(self):
@@ -193,6 +215,8 @@ class Reader:
         ),
         (NUMBERS.format(OTHER), True),
         (NUMBERS.format(f"{OTHER}\nOther().table()"), False),
+        (INDIRECT.format("print(Reader([1]).rows)"), True),
+        (INDIRECT.format("print(Reader([1]).show())"), False),
         (NUMBERS.format(OTHER.replace("def table", "def tables").replace("Other:", "Other(Reader):")), False),
         (
             NUMBERS.format("class More(Reader):\n    def head(self):\n        return super().table()\n\nMore([1])"),
@@ -208,6 +232,8 @@ class Reader:
         "by-one-of-its-name",
         "of-another-class-by-itself",
         "of-another-class",
+        "by-one-that-is-never-read",
+        "by-one-that-is-read",
         "by-what-derives-from-it",
         "by-another-one",
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ _OF_PYTHON_2 = frozenset((
 _PROVIDED = frozenset(dir(builtins)) | {  # in Python 3, and where tools run a file
     "_", "display", "get_ipython", "profile", "reveal_type", "WindowsError",
 }  # fmt: skip
+_MAKES_CELLS_OF = re.compile(r"%(run|load|pylab|store|cpaste)|import_ipynb|\b(exec|globals|locals|vars|setattr)\(")
 _MAX_DEPTH = 4  # of files that take all names of others
 _SINCE_PYTHON_3 = (ast.JoinedStr, ast.AnnAssign, ast.AsyncFunctionDef, ast.NamedExpr, ast.Nonlocal)
 
@@ -119,6 +121,25 @@ def names_missing(project: Project, module: SourceModule) -> frozenset[str]:
             name for name, node in reads.items() if is_unbound(project, module, name, node)
         )
     return known
+
+
+def unbound_in_cell(module: SourceModule, line: int) -> str:
+    """A name that a cell of a notebook reads at its top up to a line, and that no cell binds; empty without one."""
+    source = module.source
+    if source.notebook is None or module.parse_error is not None or module.stars:
+        return ""
+    if _MAKES_CELLS_OF.search(source.notebook.raw):
+        return ""
+    cell = source.cell_of(line)
+    above = (each for each in module.tree.body if each.lineno <= line and source.cell_of(each.lineno) == cell)
+    reads = (
+        node.id
+        for statement in above
+        if not isinstance(statement, Definition)
+        for node in nodes_of(statement).of(ast.Name)
+        if isinstance(node.ctx, ast.Load) and node.lineno <= line
+    )
+    return next((name for name in reads if not module.binds(name) and not is_provided(module, name)), "")
 
 
 def _top_of(module: SourceModule) -> frozenset[str]:

@@ -215,21 +215,28 @@ def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()
     return any(_is_use(node, name, but_of) for node in ast.walk(tree))
 
 
-def may_call_method(tree: ast.AST, name: str, owner: str) -> bool:
-    """Whether code may call the method of a class by its name, or has that as a text.
+def callers_of_method(tree: ast.AST, name: str, owner: str) -> Iterator[str]:
+    """Where code may call the method of a class by its name, or has that as a text.
 
     Other classes with a method of this name call their own by ``self.name()``, and functions of this name hand on what
     they are asked: ``super().name()``.
+
+    Returns:
+        The method of the same class that calls it on its own object; empty for any other place.
     """
-    others = (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name != owner)
-    own = {
-        node
-        for each in others
-        if any(getattr(statement, "name", "") == name for statement in each.body)
-        for node in nodes_of(each).attributes.get(name, ())
-        if getattr(node.value, "id", "") == "self"
-    }
-    return any(node not in own and _is_use(node, name) for node in _outside_of(name, tree))
+    within: dict[ast.AST, str] = {}  # what is read of `self`, and the method of the class that reads it
+    for each in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for statement in each.body if each.name == owner or name in _names_in(each) else ():
+            for read in nodes_of(statement).attributes.get(name, ()):
+                if getattr(read.value, "id", "") == "self":
+                    within[read] = getattr(statement, "name", "") if each.name == owner else name
+    for node in _outside_of(name, tree):
+        if _is_use(node, name) and within.get(node) != name:
+            yield within.get(node, "")
+
+
+def _names_in(owner: ast.ClassDef) -> list[str]:
+    return [getattr(statement, "name", "") for statement in owner.body]
 
 
 def _is_use(node: ast.AST, name: str, but_of: AbstractSet[str] = frozenset()) -> bool:
