@@ -41,6 +41,7 @@ from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.seeding import WorkerSeed
 from dllint.context.sources import Where, receiver_of
+from dllint.context.strides import Stride
 from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
@@ -270,6 +271,7 @@ __all__ = [
     "StateSaved",
     "StateTaken",
     "Steps",
+    "Stride",
     "Sum",
     "Symbol",
     "Table",

@@ -22,6 +22,7 @@ from dllint.context.records import Records
 from dllint.context.releases import Releases
 from dllint.context.schedules import Schedules
 from dllint.context.seeding import Seeding
+from dllint.context.strides import Strides
 from dllint.context.tokenizing import Tokenizing
 
 __all__ = ["Context"]
@@ -33,6 +34,7 @@ class Context(
     AxesOfTensors,
     NormModes,
     Records,
+    Strides,
     Expressions,
     Continuing,
     Averages,
