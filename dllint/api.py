@@ -40,6 +40,7 @@ from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.seeding import WorkerSeed
+from dllint.context.side_files import SideFile
 from dllint.context.sources import Where, receiver_of
 from dllint.context.strides import Stride
 from dllint.context.tokenizing import PaddedBatch
@@ -264,6 +265,7 @@ __all__ = [
     "SetIds",
     "Setting",
     "Shape",
+    "SideFile",
     "Site",
     "Size",
     "StateRead",

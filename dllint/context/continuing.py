@@ -78,7 +78,7 @@ class Continuing(Filtering):
         found = self._restoring
         if found is None or not found.saved:
             return None
-        items = [item for read in found.reads for item in _items(read) if self._is_progress(item, found.reads)]
+        items = [item for read in found.reads for item in items_of(read.result) if self._is_progress(item, found.reads)]
         return found if items and not any(map(self._is_made_use_of, items)) else None
 
     @cached_property
@@ -186,7 +186,7 @@ class Continuing(Filtering):
     def counts_on(self, continuation: Continuation) -> bool:
         """Whether an epoch or step that was read decides where the training begins, or how it is counted."""
         reads = continuation.reads
-        progress = (item for read in reads for item in _items(read) if self._is_progress(item, reads))
+        progress = (item for read in reads for item in items_of(read.result) if self._is_progress(item, reads))
         names = {name for item in progress if (name := self.name_of(item))}
         for loop in self._training_loops:
             if loop.kind != "for" or self._begins_at(loop, reads):
@@ -277,7 +277,7 @@ class Continuing(Filtering):
         """Whether an entry is looked up for an optional parameter alone, which the call that reads leaves at ``None``:
         ``if scheduler: scheduler.load_state_dict(checkpoint["scheduler"])``."""
         reads = [read for read in continuation.reads if key in keys_read(read)]
-        come_to = {item.detail for read in continuation.reads for item in _items(read)}
+        come_to = {item.detail for read in continuation.reads for item in items_of(read.result)}
         return key not in come_to and bool(reads) and all(_is_for_an_option(read.site, key) for read in reads)
 
     def may_take_up(self, key: str, continuation: Continuation) -> bool:
@@ -286,7 +286,7 @@ class Continuing(Filtering):
         It certainly does not where it looks entries up one by one, by other names, and where what looks up one of this
         name in its files stands in functions that it does not come to.
         """
-        if key in continuation.keys or not all(map(_is_only_looked_up, continuation.reads)):
+        if key in continuation.keys or not all(is_only_looked_up(read.site) for read in continuation.reads):
             return True
         pattern, project = re.compile(rf"\b{re.escape(key)}\b"), self._machine.project
         return any(
@@ -310,9 +310,9 @@ class Continuing(Filtering):
         return is_called or function.name in named.names or function.name in named.attributes
 
 
-def _items(read: StateRead) -> Iterator[Symbol]:
+def items_of(read: Value | None) -> Iterator[Symbol]:
     """The entries that are looked up in what was read."""
-    held = read.result.attributes.values() if isinstance(read.result, Symbol) else ()
+    held = read.attributes.values() if isinstance(read, Symbol) else ()
     for value in held:
         for _, option in alternatives(value):
             if isinstance(option, Symbol) and option.name == "item":
@@ -341,14 +341,14 @@ def _is_for_an_option(read: Site, key: str) -> bool:
     return all(id(node) in restored for node in nodes.of(ast.Subscript, ast.Call) if is_looked_up(node, key))
 
 
-def _is_only_looked_up(read: StateRead) -> bool:
+def is_only_looked_up(read: Site) -> bool:
     """Whether nothing is done with what was read but to look up entries by constant names, in the same function."""
-    call, module = read.site.node, read.site.module
-    statement, scope = statement_around(read.site), enclosing_definition(read.site) or module.tree
+    call, module = read.node, read.module
+    statement, scope = statement_around(read), enclosing_definition(read) or module.tree
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     if not isinstance(statement, ast.Assign) or statement.value is not call or not isinstance(target, ast.Name):
         return False
-    reads = later_reads(target.id, read.site, module)
+    reads = later_reads(target.id, read, module)
     own = [each for each in reads if last_bound(target.id, scope, each.lineno) is call]
     return all(_looks_up(Site(module, each)) for each in own)
 
