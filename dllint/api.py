@@ -40,7 +40,9 @@ from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.seeding import WorkerSeed
+from dllint.context.side_files import SideFile
 from dllint.context.sources import Where, receiver_of
+from dllint.context.strides import Stride
 from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
@@ -263,6 +265,7 @@ __all__ = [
     "SetIds",
     "Setting",
     "Shape",
+    "SideFile",
     "Site",
     "Size",
     "StateRead",
@@ -270,6 +273,7 @@ __all__ = [
     "StateSaved",
     "StateTaken",
     "Steps",
+    "Stride",
     "Sum",
     "Symbol",
     "Table",

@@ -7,7 +7,6 @@ from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
 from dllint.context.chance import Chance
 from dllint.context.commands import Commands
-from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
 from dllint.context.destinations import Destinations
@@ -22,6 +21,8 @@ from dllint.context.records import Records
 from dllint.context.releases import Releases
 from dllint.context.schedules import Schedules
 from dllint.context.seeding import Seeding
+from dllint.context.side_files import SideFiles
+from dllint.context.strides import Strides
 from dllint.context.tokenizing import Tokenizing
 
 __all__ = ["Context"]
@@ -33,8 +34,9 @@ class Context(
     AxesOfTensors,
     NormModes,
     Records,
+    Strides,
     Expressions,
-    Continuing,
+    SideFiles,
     Averages,
     Chance,
     Leftovers,

@@ -19,6 +19,7 @@ from dllint.events import OptimizerStep, StateRead
 from dllint.interp.run import graph
 from dllint.interp.source.batchwise import last_bound
 from dllint.interp.source.bindings import Definition
+from dllint.interp.source.entry_names import GETTERS, is_looked_up, may_write, only_looks_up
 from dllint.interp.source.later_reads import later_reads
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors, enclosing_definition, statement_around
@@ -27,7 +28,6 @@ from dllint.sites import Site
 from dllint.structure import Loop
 from dllint.values import Const, Symbol, Value
 
-_GETTERS = frozenset(("get", "pop"))
 _LOOKED_UP = frozenset(("item", ".get", ".pop"))
 
 
@@ -78,7 +78,7 @@ class Continuing(Filtering):
         found = self._restoring
         if found is None or not found.saved:
             return None
-        items = [item for read in found.reads for item in _items(read) if self._is_progress(item, found.reads)]
+        items = [item for read in found.reads for item in items_of(read.result) if self._is_progress(item, found.reads)]
         return found if items and not any(map(self._is_made_use_of, items)) else None
 
     @cached_property
@@ -171,7 +171,7 @@ class Continuing(Filtering):
         for key in sorted(key for read in reads for key in keys_needed(read)):
             users = self._machine.project.reading_each(self._machine.project.mentioning(re.compile(rf"\b{key}\b")))
             is_noted = not key.isidentifier() or any(self._machine.project.notebooks_with(key))
-            if not is_noted and all(module.has_tree and _only_looks_up(module.tree, key) for module in users):
+            if not is_noted and all(module.has_tree and only_looks_up(module.tree, key) for module in users):
                 return (Assumption("effect", f"the checkpoint has `{key}`, which nothing in the project writes"),)
         return ()
 
@@ -186,7 +186,7 @@ class Continuing(Filtering):
     def counts_on(self, continuation: Continuation) -> bool:
         """Whether an epoch or step that was read decides where the training begins, or how it is counted."""
         reads = continuation.reads
-        progress = (item for read in reads for item in _items(read) if self._is_progress(item, reads))
+        progress = (item for read in reads for item in items_of(read.result) if self._is_progress(item, reads))
         names = {name for item in progress if (name := self.name_of(item))}
         for loop in self._training_loops:
             if loop.kind != "for" or self._begins_at(loop, reads):
@@ -236,8 +236,32 @@ class Continuing(Filtering):
         if not isinstance(value, Symbol) or value.name not in _LOOKED_UP or len(value.inputs) < 2:
             return False
         key = value.inputs[1]
-        is_read = any(value.inputs[0] is read.result for read in reads)
+        is_read = any(value.inputs[0] is read.result for read in reads) and not self.is_looked_up_in_vain(value)
         return is_read and isinstance(key, Const) and self.speaks_of("progress", str(key.value))
+
+    def is_looked_up_in_vain(self, value: Value) -> bool:
+        """Whether a value is looked up in a checkpoint, with a number for its default, under a name that nothing in the
+        project writes, where the program writes checkpoints with an epoch or step under another one."""
+        if not isinstance(value, Symbol) or value.name != ".get" or len(value.inputs) != 3:
+            return False
+        checkpoint, key, default = value.inputs
+        is_number = isinstance(default, Const) and isinstance(default.value, int)
+        if not is_number or not isinstance(key, Const) or not isinstance(key.value, str):
+            return False
+        is_of_checkpoint = any(checkpoint is read.result for read in self.checkpoints.reads)
+        saved = self.checkpoints.saved
+        if not is_of_checkpoint or not any(map(self.progress_in, saved)):
+            return False
+        return self._is_written_nowhere(key.value, by_attribute=not all(each.exact for each in saved))
+
+    def _is_written_nowhere(self, key: str, *, by_attribute: bool) -> bool:
+        project, pattern = self._machine.project, re.compile(rf"\b{re.escape(key)}\b")
+        own = (each for each in project.closure(self.program.module) if each.contains(pattern))
+        users = dict.fromkeys((*own, *project.mentioning(pattern), *project.notebooks_with(key)))
+        return not any(
+            not each.has_tree or may_write(each.tree, key, of_attributes=by_attribute)
+            for each in project.reading_each(users)
+        )
 
     def is_entry_read(self, key: str) -> bool:
         """Whether a file of the program, or one in its folder or below, looks up an entry of this name."""
@@ -245,7 +269,7 @@ class Continuing(Filtering):
         own = self._machine.project.closure(main)
         near = (m for m in self._machine.project.mentioning(pattern) if main.file.parent in m.file.parents)
         for module in self._machine.project.reading_each((*own, *near)):
-            if module.contains(pattern) and any(_is_looked_up(node, key) for node in module.entry_makers):
+            if module.contains(pattern) and any(is_looked_up(node, key) for node in module.entry_makers):
                 return True
         return False
 
@@ -253,7 +277,7 @@ class Continuing(Filtering):
         """Whether an entry is looked up for an optional parameter alone, which the call that reads leaves at ``None``:
         ``if scheduler: scheduler.load_state_dict(checkpoint["scheduler"])``."""
         reads = [read for read in continuation.reads if key in keys_read(read)]
-        come_to = {item.detail for read in continuation.reads for item in _items(read)}
+        come_to = {item.detail for read in continuation.reads for item in items_of(read.result)}
         return key not in come_to and bool(reads) and all(_is_for_an_option(read.site, key) for read in reads)
 
     def may_take_up(self, key: str, continuation: Continuation) -> bool:
@@ -262,7 +286,7 @@ class Continuing(Filtering):
         It certainly does not where it looks entries up one by one, by other names, and where what looks up one of this
         name in its files stands in functions that it does not come to.
         """
-        if key in continuation.keys or not all(map(_is_only_looked_up, continuation.reads)):
+        if key in continuation.keys or not all(is_only_looked_up(read.site) for read in continuation.reads):
             return True
         pattern, project = re.compile(rf"\b{re.escape(key)}\b"), self._machine.project
         return any(
@@ -270,7 +294,7 @@ class Continuing(Filtering):
             for module in project.reading_each(project.closure(self.program.module))
             if module.contains(pattern)
             for node in module.entry_makers
-            if _is_looked_up(node, key)
+            if is_looked_up(node, key)
         )
 
     def _may_come_to(self, place: Site) -> bool:
@@ -286,9 +310,9 @@ class Continuing(Filtering):
         return is_called or function.name in named.names or function.name in named.attributes
 
 
-def _items(read: StateRead) -> Iterator[Symbol]:
+def items_of(read: Value | None) -> Iterator[Symbol]:
     """The entries that are looked up in what was read."""
-    held = read.result.attributes.values() if isinstance(read.result, Symbol) else ()
+    held = read.attributes.values() if isinstance(read, Symbol) else ()
     for value in held:
         for _, option in alternatives(value):
             if isinstance(option, Symbol) and option.name == "item":
@@ -314,17 +338,17 @@ def _is_for_an_option(read: Site, key: str) -> bool:
         if isinstance(call.func.value, ast.Name) and call.func.value.id in optional
         for part in call.args
     }
-    return all(id(node) in restored for node in nodes.of(ast.Subscript, ast.Call) if _is_looked_up(node, key))
+    return all(id(node) in restored for node in nodes.of(ast.Subscript, ast.Call) if is_looked_up(node, key))
 
 
-def _is_only_looked_up(read: StateRead) -> bool:
+def is_only_looked_up(read: Site) -> bool:
     """Whether nothing is done with what was read but to look up entries by constant names, in the same function."""
-    call, module = read.site.node, read.site.module
-    statement, scope = statement_around(read.site), enclosing_definition(read.site) or module.tree
+    call, module = read.node, read.module
+    statement, scope = statement_around(read), enclosing_definition(read) or module.tree
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     if not isinstance(statement, ast.Assign) or statement.value is not call or not isinstance(target, ast.Name):
         return False
-    reads = later_reads(target.id, read.site, module)
+    reads = later_reads(target.id, read, module)
     own = [each for each in reads if last_bound(target.id, scope, each.lineno) is call]
     return all(_looks_up(Site(module, each)) for each in own)
 
@@ -339,24 +363,4 @@ def _looks_up(name: Site) -> bool:
     if not isinstance(above[0], ast.Attribute) or not isinstance(above[1], ast.Call):
         return False
     given = above[1].args[:1]
-    return above[0].attr == "keys" or (above[0].attr in _GETTERS and bool(given) and isinstance(given[0], ast.Constant))
-
-
-def _only_looks_up(tree: ast.Module, key: str) -> bool:
-    """Whether a file has a text only where it looks up an entry of that name, and nothing else that is called so."""
-    nodes = nodes_of(tree)
-    named = (*nodes.names.get(key, ()), *nodes.attributes.get(key, ()))
-    if named or any(each.arg == key for each in nodes.of(ast.arg, ast.keyword)):
-        return False
-    looked_up = {id(each.slice) for each in nodes.of(ast.Subscript) if isinstance(each.ctx, ast.Load)}
-    texts = (each for each in nodes.of(ast.Constant) if isinstance(each.value, str) and key in each.value)
-    return all(id(each) in looked_up for each in texts)
-
-
-def _is_looked_up(node: ast.AST, key: str) -> bool:
-    name: ast.expr | None = None
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        name = node.slice
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GETTERS:
-        name = node.args[0] if node.args else None
-    return isinstance(name, ast.Constant) and name.value == key
+    return above[0].attr == "keys" or (above[0].attr in GETTERS and bool(given) and isinstance(given[0], ast.Constant))

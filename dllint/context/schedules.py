@@ -78,6 +78,12 @@ class Schedules(Optimizers, Paths, Sources):
                 return True
         return False
 
+    def may_step_elsewhere(self, step: SchedulerStep) -> bool:
+        """Whether the scheduler of a step takes others at another place, or is given to code that is not seen."""
+        given = [each.scheduler for each in self.all_of(SchedulerStep) if each is not step]
+        given += [value for each in self.all_of(OpaqueCall) for value in (*each.values, each.receiver) if value]
+        return any(self.is_same(value, step.scheduler) for value in given)
+
     def is_constant_schedule(self, scheduler: Value) -> bool:
         """Whether the factor of each rate is a constant as it is written: `LambdaLR(optimizer, lambda step: 1)`.
 

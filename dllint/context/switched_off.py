@@ -20,6 +20,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import topic_of
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
+from dllint.values import Const, Setting, Symbol, Value
 
 _COMPARISONS = {kind: compare for kind, compare in COMPARISONS.items() if kind not in (ast.Is, ast.IsNot)}
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -67,6 +68,25 @@ class SwitchedOff(Sources):
                 told.add(text)
                 is_so = "is true" if test.outcome else "is false"
                 yield Assumption("no-default", f"`{text}` {is_so}, which nothing in the project asks for")
+
+    def as_setting(self, value: Value | None) -> Setting | None:
+        """A value as a setting with its default, if it is one or is looked up with a constant for its default.
+
+        ``config.get("mode", "min")`` is one where neither code of the project nor its files of settings give ``mode``
+        another value, and the mapping is not what keywords of a call are collected in.
+        """
+        if isinstance(value, Setting):
+            return value
+        if not isinstance(value, Symbol) or value.name != ".get" or value.arguments is None:
+            return None
+        key, default = value.arguments.get(0, "key"), value.arguments.get(1, "default")
+        if not isinstance(key, Const) or not isinstance(key.value, str) or not isinstance(default, Const):
+            return None
+        if not isinstance(value.inputs[0], Symbol):  # a mapping of which some entries are seen, or something else
+            return None
+        known = self._known(key.value)
+        is_set = known.is_open or any(each != default.value for each in known.set_to)
+        return None if is_set else Setting(key.value, default, value.site)
 
     def _is_never(self, test: _Test, site: Site) -> bool:
         """Whether no known value of the options that a test reads gives it its outcome."""

@@ -33,10 +33,11 @@ restored runs past its end, and the rate has risen to .35 of the base rate in th
         torch.save(state, "last.pt")
 
 ## Not reported
-Loops whose beginning, or whose count, comes from what was read; weights that are loaded without the optimizer, unless
-the epoch of a checkpoint of the program's own is looked up and not used; what is loaded to fine-tune, as a condition
-says; checkpoints without an epoch, and loops that do not go over a plain range, unless a variable that was given the
-epoch is set back before anything reads it; loops that pass over epochs by their number.
+Loops whose beginning, or whose count, comes from what was read, unless that is a default, as nothing in the project
+writes the name that is looked up; weights that are loaded without the optimizer, unless the epoch of a checkpoint of
+the program's own is looked up and not used; what is loaded to fine-tune, as a condition says; checkpoints without an
+epoch, and loops that do not go over a plain range, unless a variable that was given the epoch is set back before
+anything reads it; loops that pass over epochs by their number.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
@@ -61,6 +62,8 @@ from dllint.api import (
     Rule,
     StateRead,
     Symbol,
+    Value,
+    alternatives,
 )
 
 
@@ -171,7 +174,13 @@ def _begins_at_0(loop: Loop, ctx: Context) -> bool:
     if given is None or given.arguments is None or ctx.is_of_runs(loop):
         return False
     first = given.arguments.positional
-    return len(first) == 1 or (len(first) > 1 and ctx.constant(first[0]) in (0, 1) and not ctx.is_setting(first[0]))
+    return len(first) == 1 or (len(first) > 1 and all(_is_first(each, ctx) for _, each in alternatives(first[0])))
+
+
+def _is_first(number: Value, ctx: Context) -> bool:
+    """Whether a number is 0 or 1, or what a checkpoint of the project never has, and so the default of that."""
+    is_constant = ctx.constant(number) in (0, 1) and not ctx.is_setting(number)
+    return is_constant or ctx.is_looked_up_in_vain(number)
 
 
 def _is_range(value: Symbol | Instance) -> bool:

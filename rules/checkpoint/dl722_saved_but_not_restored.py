@@ -41,8 +41,9 @@ state the first update is 12.7 times as long, and after 200 steps the training l
 ## Not reported
 Parts that a file of the program, or one beside or below it, looks up (of averages: that code looks up which the run may
 come to); objects whose state is restored from elsewhere,
-or that code which is not seen gets hold of; weights that are loaded for a run of its own. Schedulers and scalers have
-rules of their own (DL713, DL714), and so have epochs (DL711).
+or that code which is not seen gets hold of; weights that are loaded for a run of its own. Of what is kept in a file
+beside the checkpoints (`history.json`), the best score alone. Schedulers and scalers have rules of their own (DL713,
+DL714), and so have epochs (DL711).
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding.
@@ -52,7 +53,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Continuation, Finding, Part, Program, Rule, Saved, Site, StateRead, Symbol
+from dllint.api import Context, Continuation, Finding, Part, Program, Rule, Saved, SideFile, Site, StateRead, Symbol
 
 
 def looked_up(place: Site, part: Part, found: Continuation, ctx: Context) -> bool:
@@ -94,6 +95,22 @@ class SavedButNotRestored(Rule):
                 if found is not None and what and not ctx.excused(self, saved.place_of(part), part, found):
                     yield self._report(part, saved, what, found, ctx)
                     return
+        for beside in ctx.side_files if found is not None and _keeps_best(ctx) else ():
+            yield from (self._report_beside(key, beside, ctx) for key in beside.left if _is_lost_score(key, ctx))
+
+    def _report_beside(self, key: str, beside: SideFile, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            beside.written,
+            f"`{key}` is saved beside the checkpoint, and nothing reads it when training goes on",
+            on=[beside.read],
+            effect=_EFFECTS["score"],
+            help=f'take `["{key}"]` up where the other entries are',
+            trace=[
+                (beside.written.site, "this is saved"),
+                (beside.read.site, "and not taken out of what is read here"),
+            ],
+        )
 
     def _report(self, part: Part, saved: Saved, what: str, found: Continuation, ctx: Context) -> Finding:
         place, readers = saved.place_of(part), [read for read, _ in ctx.readers(saved)]
@@ -126,8 +143,21 @@ def _name_of_part(part: Part, saved: Saved, ctx: Context) -> str:
     if _is_average(part, ctx):
         return "average"
     is_score = ctx.speaks_of("score", part.key) and part.key.startswith("best")
-    compared = any(name.rpartition(":")[2].startswith("best") for guard in saved.event.guards for name in guard.names)
-    return "score" if is_score and (compared or ctx.is_saved_again_and_again(saved)) else ""
+    return "score" if is_score and (_is_of_best(saved) or ctx.is_saved_again_and_again(saved)) else ""
+
+
+def _is_of_best(saved: Saved) -> bool:
+    """Whether a checkpoint is written where a score is compared with the best one so far."""
+    return any(name.rpartition(":")[2].startswith("best") for guard in saved.event.guards for name in guard.names)
+
+
+def _keeps_best(ctx: Context) -> bool:
+    return any(map(_is_of_best, ctx.checkpoints.saved))
+
+
+def _is_lost_score(key: str, ctx: Context) -> bool:
+    """Whether an entry is the best score so far, and no file looks one up that is called so."""
+    return key.startswith("best") and ctx.speaks_of("score", key) and not ctx.is_entry_read(key)
 
 
 def _is_average(part: Part, ctx: Context) -> bool:

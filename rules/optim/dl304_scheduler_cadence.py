@@ -1,7 +1,8 @@
 """A learning-rate schedule that is sized in epochs and stepped per batch, or the other way round.
 
 `CosineAnnealingLR(T_max=epochs)` stepped per batch goes up and down hundreds of times; `OneCycleLR(total_steps=…)`
-stepped per epoch never leaves its first percent.
+stepped per epoch never leaves its first percent. A cosine over all epochs that is stepped in every tenth of them ends
+near its beginning.
 
 Measured on torch 2.13: a cosine over 10 epochs stepped per batch has a period of 20 batches; `StepLR(30)` per batch
 leaves 1/1000 of the rate after one epoch of 100 batches, `ExponentialLR(0.95)` 1/170; `OneCycleLR` over 1,000 steps
@@ -25,9 +26,10 @@ then goes over .004, .010 and .027, where its peak is .097.
 
 ## Not reported
 Schedules whose horizon cannot be related to the loops; steps with an epoch argument (`step(epoch + i / n)`), loops that
-a framework runs, and schedulers that Accelerate has prepared; steps that are conditional on the position in the epoch;
-steps that are meant to be small (`StepLR` with a `gamma` above 0.9). Warm restarts, and schedulers that Lightning is
-told an interval for. Functions of `LambdaLR` that multiply the step they are given, or divide it by a constant.
+a framework runs, and schedulers that Accelerate has prepared; steps that are conditional on the position in the epoch
+(one in so many epochs counts, if that number is known); steps that are meant to be small (`StepLR` with a `gamma` above
+0.9). Warm restarts, and schedulers that Lightning is told an interval for. Functions of `LambdaLR` that multiply the
+step they are given, or divide it by a constant.
 
 ## Fix (suggestion)
 Moves the step out of the loop over the batches, or into it, where both loops stand in one function.
@@ -59,6 +61,7 @@ from dllint.api import (
     SchedulerCreated,
     SchedulerStep,
     Setting,
+    Stride,
     Symbol,
     Value,
     alternatives,
@@ -109,7 +112,9 @@ def is_meant_to_be_small(event: SchedulerStep, scheduler: Instance, ctx: Context
 
 
 def is_stepped_at_some_place(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
-    """a condition on the position in the loop decides when it steps"""
+    """a condition on the position in the loop decides when it steps, and not whether it ever gets to its end"""
+    if _stride_of(event, scheduler, ctx) is not None:
+        return False
     loops = ctx.loops_around(event)
     return any(not guard.names.isdisjoint(loop.targets) for loop in loops for guard in event.guards)
 
@@ -163,6 +168,19 @@ class SchedulerCadence(Rule):
             wrong = next(((each, cadence) for each, cadence in found if cadence), None)
             if wrong is not None and not ctx.excused(self, event, wrong[0]):
                 yield self._report(event, *wrong, ctx)
+            stride = _stride_of(event, schedulers[0], ctx) if wrong is None and len(schedulers) == 1 else None
+            if stride is not None and not ctx.excused(self, event, schedulers[0]):
+                yield self._report_stride(event, schedulers[0], stride, ctx)
+
+    def _report_stride(self, event: SchedulerStep, scheduler: Instance, stride: Stride, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            event,
+            f"`{ctx.class_name(scheduler)}` is as long as the loop, and stepped in one of {stride.count} iterations",
+            on=[*_assumed_of_size(scheduler, ctx), *stride.assumed],
+            effect=f"training ends when one part in {stride.count} of the schedule is over",
+            help=f"step {ctx.called(event.scheduler, 'scheduler')} outside of the condition",
+        )
 
     def _report(self, event: SchedulerStep, scheduler: Instance, cadence: str, ctx: Context) -> Finding:
         loop = ctx.loops_around(event)[0]
@@ -351,13 +369,23 @@ def _wrong_cadence(event: SchedulerStep, scheduler: Instance, ctx: Context) -> s
     return "epoch" if is_seldom and not _fits(scheduler, loops[0], ctx) else ""
 
 
+def _stride_of(event: SchedulerStep, scheduler: Instance, ctx: Context) -> Stride | None:
+    """In one of how many iterations of a loop a scheduler steps, and nowhere else, that is as long as the loop."""
+    loops, horizon = ctx.loops_around(event), _horizon(scheduler, ctx)
+    count = ctx.loop_count(loops[0]) if loops else None
+    if count is None or horizon is None or scheduler.site is None or ctx.class_name(scheduler) in _FRACTIONS:
+        return None
+    is_as_long = _is_number_of(horizon, count) or _is_within(horizon, count, scheduler, ctx)
+    stride = ctx.stride_of(event, loops[0]) if is_as_long else None
+    if stride is None or stride.count < 2 or ctx.is_within(scheduler.site, loops[0].site):
+        return None
+    return None if ctx.may_step_elsewhere(event) else stride
+
+
 def _fits(scheduler: Instance, loop: Loop, ctx: Context) -> bool:
     """Whether a cycle of ``epochs`` times ``steps_per_epoch`` is as long as a loop, whatever these are called."""
-    parts = (
-        [ctx.constant(_option(scheduler, key, ctx)) for key in ("epochs", "steps_per_epoch")]
-        if _is_cycle(scheduler)
-        else []
-    )
+    keys = ("epochs", "steps_per_epoch") if _is_cycle(scheduler) else ()
+    parts = [ctx.constant(_option(scheduler, key, ctx)) for key in keys]
     rounds = ctx.constant(ctx.loop_count(loop))
     numbers = [part for part in parts if isinstance(part, int)]
     return len(numbers) == 2 and isinstance(rounds, int) and numbers[0] * numbers[1] <= rounds

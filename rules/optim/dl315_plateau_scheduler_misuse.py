@@ -24,7 +24,7 @@ epochs.
 ## Not reported
 Metrics whose names say nothing, nor that of the function that alone returned them, or too much (`dice_loss` falls,
 though a Dice score grows); differences and other things that are computed of a metric, such as `1 - accuracy`; modes
-that are not known; calls without a metric of what may be another scheduler.
+that are not known, or that the project's settings may say; calls without a metric of what may be another scheduler.
 
 ## Fix (unsafe)
 Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
@@ -104,7 +104,8 @@ class PlateauSchedulerMisuse(Rule):
     def _with_mode(
         self, event: SchedulerStep, scheduler: Instance, guards: Guards, metric: Value, ctx: Context
     ) -> Iterator[Finding]:
-        given = scheduler.arguments.get(1, "mode")
+        passed = scheduler.arguments.get(1, "mode")
+        given = ctx.as_setting(passed) or passed
         mode = ctx.constant(given) if given is not None else "min"
         name = _name_of_metric(event, ctx)
         if not ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name):

@@ -136,7 +136,7 @@ class Schedulers(ObjectProbe[_Scheduler]):
             return decided(horizon < batches, horizon >= 2 * batches)
         is_in_batches = horizon >= 2 * batches and horizon % batches == 0
         is_never_over = self.run.ended_by == "end" and horizon >= 2 * seen.looks
-        return decided(is_in_batches and (is_never_over or horizon >= _MANY), horizon < batches)
+        return decided(is_in_batches and (is_never_over or horizon >= _MANY), horizon < batches and not is_never_over)
 
 
 def _horizon(scheduler: Any) -> float:

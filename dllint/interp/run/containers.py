@@ -52,7 +52,7 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
         if isinstance(rest, Symbol):  # of what a comprehension computes for each key, this is one
             return _symbolic_item(machine, rest, index, text, site)
         if rest is not None and not isinstance(rest, Const):
-            return rest
+            return present(rest)
         return Symbol("item", (base, index), site, detail=text)
     if isinstance(base, Choice):
         usable = [o for o in base.options if not (isinstance(o[1], Const) and o[1].value is None)] or base.options
@@ -174,8 +174,8 @@ def _is_unpackable(value: Value) -> bool:
 def element_of(machine: Machine, value: Value, site: Site) -> Value:
     """What one iteration over ``value`` yields."""
     if isinstance(value, Items):
-        present = [((), item) for item in value.items]
-        return choose(present) if present else Symbol("element", (value,), site)
+        items = [((), present(item)) for item in value.items]
+        return choose(items) if items else Symbol("element", (value,), site)
     if isinstance(value, Symbol):
         return _symbolic_element(machine, value, site)
     if isinstance(value, Table):
@@ -218,7 +218,7 @@ def _any_entry(table: Table, site: Site) -> Value:
     rest = table.contents.get(Table.REST)
     values = [((), present(value)) for key, value in table.contents.items() if key is not Table.REST]
     if rest is not None and not isinstance(rest, Const):
-        values.append(((), rest))
+        values.append(((), present(rest)))
     return choose(values) if values else Symbol("element", (table,), site)
 
 
