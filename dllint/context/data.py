@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import combinations
@@ -34,6 +35,7 @@ from dllint.events import (
 )
 from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
+from dllint.interp.ask.draws import draws_for_parts
 from dllint.interp.ask.images import Image, image_of
 from dllint.interp.ask.permuted import Pick, picks
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
@@ -149,6 +151,12 @@ class DataView(Passes):
         """The steps of a transform that flip, crop or turn an image; `is_random` tells whether each time otherwise."""
         geometric = self._machine.facts.transforms["geometric"]
         return [step for step in self.steps(transform) if step.kind in geometric and isinstance(step.value, Instance)]
+
+    def drawn_for_parts(self, transform: Value) -> list[tuple[LibraryCall, ast.For]]:
+        """The numbers that move pixels and that a transform of the project draws anew for each entry of a sample, each
+        with the loop over the entries."""
+        is_own = isinstance(transform, Instance) and isinstance(transform.cls, Class)
+        return draws_for_parts(self._machine, transform) if is_own and isinstance(transform, Instance) else []
 
     def picture_use(self, transform: Value) -> tuple[Guards, Site] | None:
         """Where, and when, a transform of the project does what only images of PIL can (``image.convert("L")``)."""

@@ -6,7 +6,7 @@ import ast
 
 from dllint.context.modules import Modules
 from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
-from dllint.interp.ask.parameters import all_parameters
+from dllint.interp.ask.parameters import all_parameters, trained_parameters
 from dllint.interp.run import graph
 from dllint.values import Const, Instance, Items, Symbol, Value
 
@@ -55,6 +55,10 @@ class Optimizers(Modules):
         They may be in a list, the values of a dict, or filtered by ``requires_grad``. ``None`` where some are left out.
         """
         return all_parameters(value)
+
+    def trained_parameters_in(self, value: Value | None) -> Symbol | None:
+        """What a value has those parameters of a module from that are trained where it is made, and no frozen ones."""
+        return trained_parameters(value)
 
     def _find_modules(self, value: Value | None) -> tuple[list[Value], bool]:
         found: list[Value] = []

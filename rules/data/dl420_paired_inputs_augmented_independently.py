@@ -2,7 +2,8 @@
 
 Each call of a random transform draws new numbers, and so does each coin that code of the project tosses. The image may
 be flipped while its mask is not, and a crop shows another part of it, so the mask belongs to other pixels, in most
-samples, and no error says so.
+samples, and no error says so. A transform that goes over the entries of a sample, and draws an angle in that loop, does
+the same in one call.
 
 Measured on torch 2.13 (squares in 16 x 16 images, random flips, 400 steps, three seeds): an intersection over union of
 .050, .005 and .023 with two calls, and of .964, .975 and .994 where both are flipped together.
@@ -49,7 +50,8 @@ Measured on torch 2.13 (squares in 16 x 16 images, random flips, 400 steps, thre
 Datasets that seed the generator before each call, or put its state back; two views of one image; pairs of which neither
 is a mask, a depth map or the like by its name (they may be two images of one class); transforms that are the same for
 every image (`p=1`), change only colors, or take both at once; coins that do not follow one another, or turn more than
-one variable.
+one variable; numbers drawn in a loop over a sample that a condition keeps from its image or its target, or of which the
+entries are not known.
 
 ## On real code
 283 public repositories, of which 28 augment images and have masks or the like: no finding. Masks through a second call
@@ -69,6 +71,8 @@ from dllint.api import (
     Const,
     Context,
     Finding,
+    Guard,
+    Guards,
     Instance,
     LibraryCall,
     Program,
@@ -76,9 +80,11 @@ from dllint.api import (
     Rule,
     Site,
     Symbol,
+    Table,
     TransformCall,
     TransformStep,
     Value,
+    alternatives,
     assumed_under,
 )
 
@@ -131,6 +137,30 @@ class PairedInputsAugmentedIndependently(Rule):
                 if id(second.site.node) not in reported:
                     reported.add(id(second.site.node))
                     yield self._report_coins(first, second, dataset, ctx)
+            for part in _drawn_for_parts(dataset, ctx):
+                if id(part.draw.site.node) not in reported and not ctx.excused(self, part.draw.site, dataset):
+                    reported.add(id(part.draw.site.node))
+                    yield self._report_part(part, dataset, ctx)
+                    break
+
+    def _report_part(self, part: _Part, dataset: Instance, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            part.draw.site,
+            f"`{part.image}` and `{part.target}` are moved by numbers that are drawn for each of them",
+            on=[dataset, part.call.transform],
+            assuming=[
+                *assumed_under((*part.call.guards, *part.guards)),
+                Assumption("name", f"`{part.target}` belongs to the image pixel by pixel, as its name says"),
+                *ctx.data.assumed_reading(dataset),
+            ],
+            effect="in most samples the target belongs to other pixels: the model learns an average",
+            help="draw the numbers before the loop over the sample",
+            trace=[
+                (Site(part.draw.site.module, part.loop), "this goes over the parts of one sample"),
+                (part.draw.site, "and draws a number for each"),
+            ],
+        )
 
     def _report_coins(self, first: _Coin, second: _Coin, dataset: Instance, ctx: Context) -> Finding:
         target = first if _is_target(first.name, ctx) else second
@@ -186,6 +216,61 @@ class _Coin:
 
     site: Site
     name: str
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A number that a transform draws in a loop over the entries of a sample, for an image and for its target."""
+
+    draw: LibraryCall
+    loop: ast.For
+    call: TransformCall
+    image: str
+    target: str
+    guards: Guards
+
+
+def _drawn_for_parts(dataset: Instance, ctx: Context) -> Iterator[_Part]:
+    """The numbers by which a transform of the project moves the pixels of an image and its target, each by its own."""
+    for call in ctx.data.transformed(dataset):
+        held = [option for _, option in alternatives(call.given) if isinstance(option, Table)]
+        keys = [key for each in held for key in each.entries() if isinstance(key, str)]
+        image = next((key for key in keys if _IMAGES.fullmatch(key)), "")
+        target = next((key for key in keys if _is_target(key, ctx) and not _IMAGES.fullmatch(key)), "")
+        for step in ctx.data.steps(call.transform) if image and target else ():
+            drawn = ctx.data.drawn_for_parts(step.value)
+            known = {guard.key() for draw, _ in drawn for guard in draw.guards}
+            around = [guard for guard in step.guards if guard.key() not in known]  # not of a draw itself
+            for draw, loop in drawn:
+                asked = [_entries_asked(guard, loop, (image, target)) for guard in draw.guards]
+                others = [guard for guard, answer in zip(draw.guards, asked, strict=True) if answer is None]
+                left = [guard for guard in others if guard.negated().key() not in known]  # all ways draw then
+                if all(answer is not False for answer in asked):
+                    yield _Part(draw, loop, call, image, target, (*around, *left))
+
+
+def _entries_asked(guard: Guard, loop: ast.For, keys: tuple[str, ...]) -> bool | None:
+    """Whether a condition on the key of an entry, ``"name" in key``, holds for all of some keys; ``None`` where it is
+    none on the key."""
+    target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+    name, test = getattr(target, "id", ""), guard.node
+    if name not in guard.names:
+        return None
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or guard.relation not in ("in", "=="):
+        return False
+    left, right = test.left, test.comparators[0]
+    if guard.relation == "in" and isinstance(left, ast.Constant) and getattr(right, "id", "") == name:
+        return all((str(left.value) in key) is guard.holds for key in keys)
+    sides = [each for each in (left, right) if getattr(each, "id", "") != name]
+    wanted = _texts(sides[0]) if len(sides) == 1 else None
+    return wanted is not None and all((key in wanted) is guard.holds for key in keys)
+
+
+def _texts(node: ast.expr) -> list[object] | None:
+    """The constants that are written, one or several in a list, if they are."""
+    items = node.elts if isinstance(node, ast.List | ast.Tuple | ast.Set) else [node]
+    constants = [each.value for each in items if isinstance(each, ast.Constant)]
+    return list(constants) if len(constants) == len(items) else None
 
 
 def _coins(dataset: Instance, ctx: Context) -> Iterator[tuple[_Coin, _Coin]]:

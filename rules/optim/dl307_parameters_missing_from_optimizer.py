@@ -3,8 +3,12 @@
 Gradients are computed for it, and nothing uses them: it keeps its random start values for the whole run. The loss
 falls all the same, as the other modules learn to get along with it.
 
+The same comes of an optimizer that is given only what is trained when it is made: parts that are frozen then, and
+unfrozen after some epochs, are not in it, and keep the weights that they had.
+
 Measured on torch 2.13 (two encoders of 20 numbers each and a head, 4 classes, 600 steps of Adam, three seeds): with one
 encoder left out of the optimizer the test accuracy is .48 instead of .74. The training loss falls all the same, to .55.
+Of a layer that is unfrozen after `Adam(filter(...))`, no weight has changed after 100 more steps.
 
 ## Bad
     encoder, decoder = nn.Linear(16, 8), nn.Linear(8, 16)
@@ -28,7 +32,8 @@ model), unless new layers of theirs are trained as well; names such as `teacher`
 sides of a comparison; one part of a model that is trained alone, as a head is on features; parameters that are updated
 by hand, or that something else asks for and may hand on; modules whose forward is given the weights to compute with, by
 a keyword; optimizers that are given single tensors, as for a style, a prompt or an attack. Where anything that an
-optimizer is given is not known, nothing is said.
+optimizer is given is not known, nothing is said. Parts that are unfrozen where the optimizer has frozen ones as well,
+or gets them then, or another one has them; networks that are frozen and unfrozen in turn.
 
 ## On real code
 276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
@@ -52,6 +57,9 @@ from dllint.api import (
     ModeChange,
     ModelForward,
     OpaqueCall,
+    OptimizerCreated,
+    OptimizerStep,
+    ParametersAdded,
     ParametersUpdated,
     Program,
     Rule,
@@ -181,6 +189,10 @@ class ParametersMissingFromOptimizer(Rule):
             site = left.call.site
             if site is not None and not ctx.excused(self, site, left):
                 yield self._report(left, ctx)
+        for made in ctx.all_of(OptimizerCreated):
+            switch = _unfrozen_after(made, ctx)
+            if switch is not None:
+                yield self._report_unfrozen(switch, made, ctx)
 
     def _report(self, left: Untrained, ctx: Context) -> Finding:
         maker, owner = left.makers[0], ctx.name_of(left.owner) if left.owner is not None else ""
@@ -200,6 +212,82 @@ class ParametersMissingFromOptimizer(Rule):
             help="give the optimizer its parameters, too, or freeze it with `requires_grad_(False)`",
             trace=[(site, text) for site, text in places if site is not None],
         )
+
+    def _report_unfrozen(self, switch: AttributeAssigned, made: OptimizerCreated, ctx: Context) -> Finding:
+        optimizer, step = ctx.called(made.optimizer, "optimizer"), _step_taken_last(made, ctx)
+        return ctx.finding(
+            self,
+            switch,
+            f"parameters are unfrozen after {optimizer} was given only those that were trained then",
+            on=[made, made.parameters, step, step.optimizer if step is not None else None],
+            assuming=ctx.left_alone(step, made.optimizer) if step is not None else (),
+            effect="gradients are computed for them, and no step ever moves them",
+            help=f"give {optimizer} all parameters, as it skips the frozen ones, or add these with `add_param_group`",
+            trace=[(made.site, "the optimizer leaves out what is frozen here"), (switch.site, "and this is too late")],
+            confirmable=False,  # they are in no optimizer from the start, and it is the end that matters
+        )
+
+
+def _unfrozen_after(made: OptimizerCreated, ctx: Context) -> AttributeAssigned | None:
+    """Where parameters are unfrozen that were frozen when an optimizer was given what is trained, and that it never
+    gets."""
+    given = ctx.trained_parameters_in(made.parameters)
+    own, step = ctx.loops_around(made), _step_taken_last(made, ctx)
+    if given is None or step is None:
+        return None
+    for switch in ctx.gradient_switches:
+        if ctx.constant(switch.value) is not True or ctx.position(switch) < ctx.position(made):
+            continue
+        loops = ctx.loops_around(switch)
+        is_trained = ctx.position(step) > ctx.position(switch) or any(each in loops for each in ctx.loops_around(step))
+        is_made_again = any(loop in own for loop in loops)
+        parts = [each for each in ctx.modules_switched(switch) if ctx.is_part(each, given.inputs[0])]
+        if not parts or not is_trained or is_made_again or ctx.exclusive(switch, made):
+            continue
+        if _is_frozen_for(made, parts, ctx) and not _is_given_elsewhere(made, parts, ctx):
+            return switch
+    return None
+
+
+def _is_frozen_for(made: OptimizerCreated, parts: list[Value], ctx: Context) -> bool:
+    """Whether modules are frozen before an optimizer is made, still are then, and are not frozen afterwards."""
+    changes = [each for each in ctx.gradient_switches if _switches_part_of(each, parts, ctx)]
+    after = [each for each in changes if ctx.position(each) > ctx.position(made)]
+    if any(ctx.constant(each.value) is not True for each in after):
+        return False  # networks that are trained in turn, or what only the run can tell
+    before = [each for each in changes if ctx.position(each) < ctx.position(made) and not ctx.exclusive(each, made)]
+    frozen = [each for each in before if ctx.constant(each.value) is False]
+    return any(not any(_undoes(later, freeze, ctx) for later in before) for freeze in frozen)
+
+
+def _undoes(later: AttributeAssigned, freeze: AttributeAssigned, ctx: Context) -> bool:
+    """Whether all that is frozen is unfrozen again."""
+    if ctx.constant(later.value) is False or ctx.position(later) < ctx.position(freeze):
+        return False
+    unfrozen = ctx.modules_switched(later)
+    is_all = all(any(ctx.is_part(part, each) for each in unfrozen) for part in ctx.modules_switched(freeze))
+    return is_all and not ctx.conditions_beyond(later, freeze)
+
+
+def _is_given_elsewhere(made: OptimizerCreated, parts: list[Value], ctx: Context) -> bool:
+    """Whether another optimizer or group of parameters has some of these, or may have them."""
+    others: list[OptimizerCreated | ParametersAdded] = [*ctx.all_of(OptimizerCreated), *ctx.all_of(ParametersAdded)]
+    for other in (each for each in others if each is not made):
+        held = ctx.modules_in(other.parameters)[0]
+        is_of_them = any(ctx.reaches(module, part) or ctx.reaches(part, module) for module in held for part in parts)
+        if (is_of_them or not held) and not ctx.exclusive(other, made):
+            return True
+    return False
+
+
+def _switches_part_of(switch: AttributeAssigned, parts: list[Value], ctx: Context) -> bool:
+    mine = ctx.modules_switched(switch)
+    return any(ctx.is_part(one, part) or ctx.is_part(part, one) for one in mine for part in parts)
+
+
+def _step_taken_last(made: OptimizerCreated, ctx: Context) -> OptimizerStep | None:
+    steps = [step for step in ctx.steps() if ctx.is_same(step.optimizer, made.optimizer)]
+    return steps[-1] if steps else None
 
 
 def _computed_loss(left: Untrained) -> Value | None:

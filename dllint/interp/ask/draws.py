@@ -29,6 +29,7 @@ _CHANGES = re.compile(
     r"cutout|perspective|elastic",
     re.IGNORECASE,
 )
+_MOVES_PIXELS = re.compile(r"flip|mirror|rotat|rot90|crop|shear|affine|warp|perspective|elastic", re.IGNORECASE)
 
 
 def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall]:
@@ -41,6 +42,39 @@ def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall
         return []
     applied = [event for event in _unseeded(trial) if event.frame.definition is not None and _is_applied(event)]
     return [event for event in applied if not _is_switched_off(event)]
+
+
+def draws_for_parts(machine: Machine, transform: Instance) -> list[tuple[LibraryCall, ast.For]]:
+    """The numbers that move pixels and that a transform draws anew for each part of a sample, with the loop over these.
+
+    The loop goes over the sample that the transform is given, or over its keys: ``for key in sample.keys()``.
+    """
+    found = []
+    for draw in (each for method in ("__call__", "forward") for each in draws_of(machine, transform, method)):
+        function = draw.frame.definition.node if draw.frame.definition is not None else None
+        if not isinstance(function, ast.FunctionDef) or not isinstance(draw.site.node, ast.Call):
+            continue
+        loops = [node for node in trees.walk(function) if isinstance(node, ast.For) and _is_over_sample(node, function)]
+        for loop in loops:
+            within = {id(node) for node in trees.walk(loop)}
+            changes = [each for each in _changes_by(draw.site.node, function) if id(each) in within]
+            if id(draw.site.node) in within and any(map(_moves_pixels, changes)):
+                found.append((draw, loop))
+    return found
+
+
+def _is_over_sample(loop: ast.For, function: ast.FunctionDef) -> bool:
+    """Whether a loop goes over the keys of what a method is given."""
+    given = {each.arg for each in function.args.args[1:]}
+    over = loop.iter
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr in ("keys", "items"):
+        over = over.func.value
+    return isinstance(over, ast.Name) and over.id in given
+
+
+def _moves_pixels(change: ast.AST) -> bool:
+    calls = (each for each in trees.walk(change) if isinstance(each, ast.Call))
+    return any(_MOVES_PIXELS.search(ast.unparse(each.func)) for each in calls)
 
 
 def _unseeded(trial: Trial) -> Iterator[LibraryCall]:

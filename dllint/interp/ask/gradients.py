@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice
+from dllint.forms import element_of
 from dllint.interp.ask.origins import origins
 from dllint.interp.run.graph import is_tensor_operation, sources
 from dllint.interp.run.modules import force
@@ -41,7 +43,8 @@ _WITH_PARAMETERS = (
 class Cut:
     """A place where a gradient that was there is cut off.
 
-    ``reason`` is ``no_grad``, ``detach`` or ``leaf`` (made anew with gradients on).
+    ``reason`` is ``no_grad``, ``detach``, ``leaf`` (made anew with gradients on) or ``weights``: the
+    numbers of parameters.
     """
 
     reason: str
@@ -164,9 +167,26 @@ def _computed(search: _Search, value: Symbol, depth: int) -> Gradient:
         return _UNKNOWN
     if value.name in ("parameters", "named_parameters"):
         return _FLOWS
+    if value.name == "state_dict" or (value.name == "attribute" and value.detail == "data"):
+        weights = _of_weights(search.machine, value)
+        if weights is not None:
+            return weights
     if value.name == "scaled":
         return _gradient(search, value.inputs[1], depth + 1)
     return _of_operation(search, value, depth)
+
+
+def _of_weights(machine: Machine, value: Symbol) -> Gradient | None:
+    """The numbers of weights alone: a state dict, unless its call says otherwise, or the data of a parameter."""
+    call, base = value.site.node if value.site is not None else None, value.inputs[0] if value.inputs else value
+    if value.name == "state_dict":
+        is_plain = isinstance(call, ast.Call) and not call.args and not call.keywords
+        is_cut = is_plain and known_or_guessed(machine, base) in ("module", "wrapper")
+    else:
+        beside = base.inputs[0] if isinstance(base, Symbol) and base.name == "item" and base.detail == 1 else base
+        of = element_of(beside)
+        is_cut = isinstance(of, Symbol) and of.name == ("parameters" if beside is base else "named_parameters")
+    return Gradient(False, (Cut("weights", value.site),)) if is_cut and value.site is not None else None
 
 
 def _of_element(search: _Search, source: Value, depth: int) -> Gradient:
@@ -299,7 +319,8 @@ def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
             return own
     inner = _gradient(search, value.inputs[0], depth + 1)  # the others are its type and its device
     computed = depth == 0 and not isinstance(value.inputs[0], Const)  # backward from itself
-    if not (inner.trained or inner.cuts or computed) or value.site is None or (switch and _is_made_up(value)):
+    is_cut = any(cut.reason != "weights" for cut in inner.cuts)  # of which a copy may be trained by itself
+    if not (inner.trained or is_cut or computed) or value.site is None or (switch and _is_made_up(value)):
         return _INPUT
     module = value.site.module
     if depth > 0 and module.contains(_READS_GRADIENT):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
+from dllint.choices import Choice
 from dllint.forms import element_of
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
-from dllint.values import Items, Symbol, Table, Value
+from dllint.values import Absent, Items, Symbol, Table, Value
 
 _COLLECTED = frozenset(("list", "tuple", "set", "iter", "dict", ".values", ".items", "filter"))
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
@@ -26,6 +27,30 @@ def all_parameters(value: Value | None) -> Symbol | None:
     if value.name == "filter" and (value.site is None or not _asks_for_gradients(value.site.node)):
         return None
     return all_parameters(value.inputs[0]) if value.name in _COLLECTED else None
+
+
+def trained_parameters(value: Value | None) -> Symbol | None:
+    """The parameters of a module of which a value has those that are trained where it is made, and no frozen ones."""
+    if isinstance(value, Symbol) and value.name in _COLLECTED and value.name != "filter" and value.inputs:
+        return trained_parameters(value.inputs[0])
+    if isinstance(value, Symbol):
+        return all_parameters(value) if value.name == "filter" else None
+    held = value.items[0] if isinstance(value, Items) and len(value.items) == 1 else None
+    if isinstance(held, Choice):
+        return _appended(held)
+    made = value.site.node if value is not None and value.site is not None else None
+    is_asked = isinstance(made, _COMPREHENSIONS) and any(each.ifs for each in made.generators)
+    return all_parameters(value) if is_asked else None
+
+
+def _appended(item: Choice) -> Symbol | None:
+    """The parameters of which a loop appends those that are trained: ``if p.requires_grad: params.append(p)``."""
+    kept = [(guards, option) for guards, option in item.options if not isinstance(option, Absent)]
+    if len(kept) != 1 or len(kept) == len(item.options):
+        return None
+    ((guards, option),) = kept
+    is_asked = all(isinstance(each.node, ast.expr) and _is_of_gradients(each.node) and each.holds for each in guards)
+    return _gone_over(option) if guards and is_asked else None
 
 
 def _gone_over(element: Value) -> Symbol | None:

@@ -25,7 +25,7 @@ Topic = Literal[
     "learning-rate", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up", "optimizer",
     "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "l2-recipe",
     "sharing", "order-matters", "competition", "debugging", "across-samples", "all-pairs", "set-aside", "texts",
-    "identities", "one-number", "environment", "fine-tuning", "run-of-its-own",
+    "identities", "one-number", "environment", "fine-tuning", "run-of-its-own", "beginning-again",
 ]  # fmt: skip
 """What a name can be asked about."""
 
