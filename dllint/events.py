@@ -170,10 +170,11 @@ class SchedulerStep(Event, Generic[V]):
 
 @dataclass(slots=True, eq=False)
 class GradientClip(Event, Generic[V]):
-    """Gradients are clipped. ``target`` leads to the parameters; ``function`` names the clipping function."""
+    """Gradients are clipped to ``limit``. ``target`` leads to the parameters; ``function`` names what clips them."""
 
     target: V | None
     function: str
+    limit: V | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from dllint.choices import same
 from dllint.context.decisions import Decisions
 from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
 from dllint.events import Backward, Event, OpaqueCall, OptimizerStep, ZeroGrad
 from dllint.sites import Guard, Guards
-from dllint.values import Const, Setting, Symbol
+from dllint.structure import Loop
+from dllint.values import Const, Setting, Symbol, Value
 
 _DIVISIONS = ("/", ".div", "torch.div")
 
@@ -43,9 +45,42 @@ class Accumulating(Optimizers, Loops, Decisions):
     def cleared_every_turn(self, step: OptimizerStep) -> list[ZeroGrad]:
         """What leaves a step, which is to use the gradients of several batches, those of the last one alone.
 
-        Gradients are then cleared in each turn of the loop. That the step is for several batches is told by what the
-        loss is divided by, or by the name of their number: there are loops that leave out steps on purpose.
+        Gradients are then cleared in each turn of the loop, or of one over parts of a batch before the step. That the
+        step is for several batches is told by what the loss is divided by, or by the name of their number: there are
+        loops that leave out steps on purpose.
         """
+        return self._cleared_every_part(step) or self._cleared_every_batch(step)
+
+    def _cleared_every_part(self, step: OptimizerStep) -> list[ZeroGrad]:
+        """``for part in range(k)`` around the clearing and the only backward pass; the step comes after that loop."""
+        outer = next(iter(self.loops_around(step)), None)
+        inside = self.beside(step, outer) if outer is not None else []
+        passes = [event for event in inside if isinstance(event, Backward)]
+        inner = {id(loops[0]): loops[0] for loops in map(self.loops_around, passes)}
+        part = next(iter(inner.values()), None)
+        if part is None or part is outer or len(inner) > 1 or not self._is_of_parts(part, passes):
+            return []
+        events = [event for event in inside if self.loops_around(event)[0] is part]
+        return [
+            event
+            for event in self._clearings_of(step, events, passes)
+            if self.position(event) < self.position(step) and self.loops_around(passes[0])[1] is outer
+        ]
+
+    def _is_of_parts(self, loop: Loop, passes: list[Backward]) -> bool:
+        """Whether a loop is called one that adds up, or divides the loss that goes backward by the number of its turns.
+
+        Its steps are outside of it.
+        """
+        count = self.loop_count(loop)
+        if self.loop_unit(loop) == "micro-batches":
+            return True
+        if count is None or self.loop_unit(loop) != "unknown" or self.goes_round_once(loop):
+            return False
+        return all(any(same(divisor, count) for divisor in self._divisors(each)) for each in passes)
+
+    def _cleared_every_batch(self, step: OptimizerStep) -> list[ZeroGrad]:
+        """``if (i + 1) % k == 0: optimizer.step()`` in the loop that clears and goes backward in each turn."""
         loops = self.loops_around(step)
         inside = [each for each in self.beside(step, loops[0]) if loops[0] in self.loops_around(each)] if loops else []
         passes = [event for event in inside if isinstance(event, Backward)]
@@ -56,12 +91,16 @@ class Accumulating(Optimizers, Loops, Decisions):
         )
         if not passes or not is_for_several:
             return []
+        events = [event for event in inside if self.loops_around(event)[0] is loops[0]]
+        return self._clearings_of(step, events, passes)
+
+    def _clearings_of(self, step: OptimizerStep, events: list[Event], passes: list[Backward]) -> list[ZeroGrad]:
+        """Those of some events that clear what a step uses, whenever one of some backward passes happens."""
         return [
             event
-            for event in inside
+            for event in events
             if isinstance(event, ZeroGrad)
             and self.must_concern(event.target, step.optimizer)
-            and self.loops_around(event)[0] is loops[0]
             and not any(self.conditions_beyond(event, each) for each in passes)
         ]
 
@@ -74,12 +113,16 @@ class Accumulating(Optimizers, Loops, Decisions):
         if self.loops_around(backward)[0] is not self.loops_around(step)[0]:
             return False
         count = ast.unparse(remainder.right).rpartition(".")[2]
-        origins = self.origins(backward.loss) if backward.loss is not None else []
-        parts = [each.value for each in origins if isinstance(each.value, Symbol) and each.value.name in _DIVISIONS]
-        divisors = [part.inputs[1] for part in parts if len(part.inputs) > 1]
+        divisors = self._divisors(backward)
         names = {each.name if isinstance(each, Setting) else self.name_of(each) for each in divisors}
         numbers = {repr(each.value) for each in divisors if isinstance(each, Const)}
         return count in names | numbers or self.speaks_of("accumulation", count)
+
+    def _divisors(self, backward: Backward) -> list[Value]:
+        """What the loss that goes backward was divided by."""
+        origins = self.origins(backward.loss) if backward.loss is not None else []
+        parts = [each.value for each in origins if isinstance(each.value, Symbol) and each.value.name in _DIVISIONS]
+        return [part.inputs[1] for part in parts if len(part.inputs) > 1]
 
     def _every_kth(self, backward: Backward, steps: list[OptimizerStep], inside: list[Event]) -> list[OptimizerStep]:
         """``if (i + 1) % k == 0: optimizer.step()`` after a backward pass that happens every time."""

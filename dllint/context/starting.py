@@ -54,10 +54,10 @@ class Starting(Sources):
 
     def bound_in_cells(self, site: Site) -> Iterator[Assumption]:
         """That some cell of a notebook binds what the one around a place reads, of which no cell does that is there."""
-        module = self.program.module
-        if site.module is not module or module.source.notebook is None:
+        if site.path != self.program.module.path:
             return
-        if not self._machine.project.is_whole_around(module):
+        module = self.program.module
+        if module.source.notebook is None or not self._machine.project.is_whole_around(module):
             return
         name = unbound_in_cell(module, site.line)
         if name:

@@ -48,7 +48,7 @@ nothing were added: no finding. In 363 others, after epochs that are set back we
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dllint.api import (
     Context,
@@ -60,6 +60,7 @@ from dllint.api import (
     Program,
     Restored,
     Rule,
+    Setting,
     StateRead,
     Symbol,
     Value,
@@ -127,7 +128,8 @@ class EpochRestarts(Rule):
         restored = [each for each in found.restored if ctx.guessed_role(each.event.target) == "optimizer"]
         if not restored and found is ctx.restart:
             restored = list(found.restored)
-        loops = [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:] if _begins_at_0(loop, ctx)]
+        around = [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:]]
+        loops = [loop for loop in around if _begins_at_0(loop, restored, ctx)]
         if restored and loops and not ctx.excused(self, found):
             for each in restored:  # whichever of several optimizers it is, the epochs start again
                 yield self._report(loops[0], each, found, ctx)
@@ -151,12 +153,13 @@ class EpochRestarts(Rule):
     def _report(self, loop: Loop, restored: Restored, found: Continuation, ctx: Context) -> Finding:
         parts = [part for saved in found.saved for part in saved.parts if part.key == ctx.progress_in(saved) != ""]
         key = parts[0].key
+        behind = ctx.assumptions_of(restored.event)  # what else got the optimizer does not say where a loop begins
         return ctx.finding(
             self,
             loop.site,
             f"training goes on from a checkpoint, and its `{key}` is not taken up: the loop starts again",
-            on=[restored.event, restored.unsure, loop, parts[0].given],
-            assuming=found.assumptions,
+            on=[restored.unsure, loop, parts[0].given],
+            assuming=[*(each for each in behind if each.kind != "opaque"), *found.assumptions],
             effect="all epochs are made once more, and whatever depends on their number is repeated",
             help=f'begin with the epoch after that of the checkpoint: `range(checkpoint["{key}"] + 1, epochs)`',
             trace=[
@@ -167,20 +170,43 @@ class EpochRestarts(Rule):
         )
 
 
-def _begins_at_0(loop: Loop, ctx: Context) -> bool:
-    """Whether a loop goes over a range that begins with a constant."""
+def _begins_at_0(loop: Loop, restored: Sequence[Restored], ctx: Context) -> bool:
+    """Whether a loop goes over a range that begins with a constant, or an attribute that was set back to one."""
     sources = ctx.sources(loop.iterable) if loop.iterable is not None else ()
     given = next((each for each in sources if isinstance(each, Symbol | Instance) and _is_range(each)), None)
     if given is None or given.arguments is None or ctx.is_of_runs(loop):
         return False
-    first = given.arguments.positional
-    return len(first) == 1 or (len(first) > 1 and all(_is_first(each, ctx) for _, each in alternatives(first[0])))
+    first, *others = given.arguments.positional or (None,)
+    if first is None or not others:
+        return first is not None
+    return all(_is_first(each, restored, ctx) for _, each in alternatives(first))
 
 
-def _is_first(number: Value, ctx: Context) -> bool:
+def _is_first(number: Value, restored: Sequence[Restored], ctx: Context) -> bool:
     """Whether a number is 0 or 1, or what a checkpoint of the project never has, and so the default of that."""
-    is_constant = ctx.constant(number) in (0, 1) and not ctx.is_setting(number)
-    return is_constant or ctx.is_looked_up_in_vain(number)
+    if ctx.constant(number) not in (0, 1):
+        return ctx.is_looked_up_in_vain(number)
+    return not ctx.is_setting(number) or any(_is_set_back(number, each, ctx) for each in restored)
+
+
+def _is_set_back(first: Value, restored: Restored, ctx: Context) -> bool:
+    """Whether an attribute, which other methods assign as well, gets its number below what puts back a checkpoint, in
+    the same method: `self.resume(path)`, and `self.start_epoch = 0`. The object is made, and trains, in the program."""
+    site = first.site if isinstance(first, Setting) else None
+    assigned = next(ctx.ancestors(site, ast.stmt), None) if site is not None else None
+    if site is None or not isinstance(first, Setting) or not isinstance(assigned, ast.Assign):
+        return False
+    if assigned.value is not site.node or [ast.unparse(target) for target in assigned.targets] != [first.name]:
+        return False
+    frames = list(restored.event.frame.stack())
+    method = next(ctx.ancestors(site, ast.FunctionDef), None)
+    inside = [frame for frame in frames if frame.definition is not None and frame.definition.node is method]
+    made = [frame.receiver.site for frame in inside if isinstance(frame.receiver, Instance)]
+    if not any(place is not None and isinstance(place.node, ast.Call) for place in made):
+        return False
+    places = [restored.event.site, *(frame.call for frame in frames if frame.call is not None)]
+    here = [place for place in places if next(ctx.ancestors(place, ast.FunctionDef), None) is method]
+    return any(place.line < site.line for place in here)
 
 
 def _is_range(value: Symbol | Instance) -> bool:

@@ -53,6 +53,7 @@ from dllint.api import (
     Saved,
     Site,
     Symbol,
+    Value,
     Where,
     Wrapping,
     assumed_under,
@@ -84,6 +85,8 @@ def unwrapped_otherwise(place: Site, saved: Saved, part: Part, state: Symbol, ct
         for each in other.parts:
             if each is part or not isinstance(each.value, Symbol) or each.value.name != "state_dict":
                 continue
+            if other is saved and each in _of_one_call(saved, state):
+                continue  # as it is where the model is the other one
             guards = (saved.event.guards + part.guards, other.event.guards + each.guards)
             is_wrapped = any(wrapping.prefix for wrapping in ctx.checkpoints.wrappings(each.value.inputs[0]))
             if not is_wrapped and ctx.is_same(each.value.inputs[0], state.inputs[0]) and not ctx.consistent(*guards):
@@ -138,7 +141,8 @@ class WrappedStateDict(Rule):
                     yield finding
 
     def _judge(self, saved: Saved, part: Part, state: Symbol, ctx: Context) -> Finding | None:
-        possible = _possible(saved, part, state, ctx)
+        alike = _of_one_call(saved, state)
+        possible = [way for each in alike for way in _possible(saved, each, each.value, ctx)]
         wrapped = [each for each in possible if each.prefix and not _is_averaged(each) and not _is_alone(each, ctx)]
         if not wrapped or ctx.excused(self, state.site, saved, part, state):
             return None
@@ -183,10 +187,23 @@ class WrappedStateDict(Rule):
 # ------------------------------------------------------------------------------------------------ what is wrapped
 
 
-def _possible(saved: Saved, part: Part, state: Symbol, ctx: Context) -> list[Wrapping]:
+def _of_one_call(saved: Saved, state: Symbol) -> list[Part]:
+    """The parts of what is saved that one call returns, for each of several models of which it may take the state."""
+    return [
+        part
+        for part in saved.parts
+        if isinstance(part.value, Symbol) and part.value.name == "state_dict" and _is_of_call(part.value, state)
+    ]
+
+
+def _is_of_call(value: Symbol, state: Symbol) -> bool:
+    return value is state or (value.site is not None and state.site is not None and value.site.node is state.site.node)
+
+
+def _possible(saved: Saved, part: Part, state: Value, ctx: Context) -> list[Wrapping]:
     """How the model may be wrapped where it is saved; nothing where a test asks just that."""
     around = saved.event.guards + part.guards
-    every = ctx.checkpoints.wrappings(state.inputs[0])
+    every = ctx.checkpoints.wrappings(state.inputs[0]) if isinstance(state, Symbol) else []
     found = [each for each in every if ctx.consistent(each.guards, each.guards + around)]
     asked = [guard for wrapping in found for guard in wrapping.guards + around]
     return [] if any(_asks_for_a_wrapper(guard) for guard in asked) else found

@@ -38,7 +38,7 @@ States that are copied (`deepcopy`, `clone`), used before the next step, or of a
 states that are taken once and saved again and again, which are the current ones on purpose; the best of several models
 that a loop makes and trains one after the other; what a variable only begins with, if the training loop puts copies in
 its place; sharded models, whose state is gathered; the newest of states that are collected in a list; that of the only
-epoch.
+epoch, but for a question where the 1 is a setting (`EPOCHS = 1`).
 
 ## Fix (unsafe)
 Clones the tensors. Unsafe because another model is kept then: the best.
@@ -55,6 +55,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     Context,
     Edits,
     Event,
@@ -128,8 +129,25 @@ def is_first_value(taken: StateTaken, use: Event, ctx: Context) -> bool:
 
 def is_of_the_only_epoch(taken: StateTaken, use: Event, ctx: Context) -> bool:
     """every loop around it goes round once, so that no step comes after it"""
+    return _is_in_one_turn(taken, ctx) and not _numbers_to_change(taken, ctx)
+
+
+def _is_in_one_turn(taken: StateTaken, ctx: Context) -> bool:
     loops = ctx.loops_around(taken)
     return bool(loops) and all(map(ctx.goes_round_once, loops))
+
+
+def _numbers_to_change(taken: StateTaken, ctx: Context) -> list[str]:
+    """The names of numbers of turns that a file has at its top (``EPOCHS = 1``): they are there to be changed."""
+    counts = map(ctx.loop_count, ctx.loops_around(taken))
+    sites = [count.site for count in counts if count is not None and count.site is not None]
+    written = [next(ctx.ancestors(site, ast.stmt, ast.Call), None) for site in sites if not _is_in_function(site, ctx)]
+    bound = (each.targets[0] for each in written if isinstance(each, ast.Assign))
+    return [ast.unparse(target) for target in bound if isinstance(target, ast.Name)]
+
+
+def _is_in_function(site: Site, ctx: Context) -> bool:
+    return next(ctx.ancestors(site, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), None) is not None
 
 
 class AliasedBestStateDict(Rule):
@@ -182,11 +200,15 @@ class AliasedBestStateDict(Rule):
     def _report(self, taken: StateTaken, use: Event, step: OptimizerStep, ctx: Context) -> Finding:
         verb = "loaded" if isinstance(use, StateRestored) else "saved"
         behind_step = ctx.assumptions_of(step)  # what else got the optimizer leaves weights that it changes in place
+        once = _numbers_to_change(taken, ctx) if _is_in_one_turn(taken, ctx) else []
         return ctx.finding(
             self,
             taken,
             "this state dict is not a copy: it follows the weights as they are trained on",
-            assuming=[each for each in behind_step if each.kind != "opaque"],
+            assuming=[
+                *(each for each in behind_step if each.kind != "opaque"),
+                *(Assumption("effect", f"`{name}`, which is 1, is set to more") for name in once),
+            ],
             effect=f"what is {verb} later are the last weights, and not those of this moment",
             help="keep `copy.deepcopy(model.state_dict())`",
             trace=[

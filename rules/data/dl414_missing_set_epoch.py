@@ -24,9 +24,9 @@ A `BatchSampler` around the sampler has no `set_epoch` of its own: the call must
 ## Not reported
 Samplers with `shuffle=False` or whose `shuffle` is not known, loaders that are only evaluated on, loops of a single
 epoch, samplers and loaders that go into a call that cannot be resolved, programs run by Lightning, Accelerate or
-another framework that calls `set_epoch` itself, programs with a `set_epoch` call that cannot be followed, and those
-that start no group of processes, where others of the project do: no such sampler is made there. Where the number of
-epochs is an option whose default is 1, it is reported only when the rule is selected by name.
+another framework that calls `set_epoch` itself, programs with a `set_epoch` call that cannot be followed or stands in
+any loop, and those that start no group of processes, where others of the project do: no such sampler is made there.
+Where the number of epochs is an option whose default is 1, it is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
 Calls `set_epoch` at the start of the epoch, where the sampler and the epoch have names there. Unsafe because it
@@ -96,8 +96,10 @@ def set_by_a_framework(place: Site, one: _Sampled, ctx: Context) -> bool:
 
 
 def set_by_a_call(place: Site, one: _Sampled, ctx: Context) -> bool:
-    """`set_epoch` is called on what may be the sampler"""
-    if any(_may_be(event.target, one, ctx) for event in ctx.all_of(EpochSet)):
+    """`set_epoch` is called on what may be the sampler, and not just once, before a loop over the epochs"""
+    calls = [event for event in ctx.all_of(EpochSet) if _may_be(event.target, one, ctx)]
+    loop = _epoch_loop(one, ctx) if calls else None
+    if any(loop is None or ctx.loops_around(event) for event in calls):
         return True
     followed = {event.site.node for event in ctx.all_of(EpochSet)}
     others = (site.node for site in ctx.method_calls("set_epoch") if receiver_of(site.node) != "self")
@@ -153,6 +155,8 @@ class MissingSetEpoch(Rule):
                     yield self._report_alone(one, place, ctx)
 
     def _report_loop(self, one: _Sampled, place: Site, loop: Loop, ctx: Context) -> Finding:
+        calls = [event for event in ctx.all_of(EpochSet) if _may_be(event.target, one, ctx)]
+        once = [(event.site, "an epoch is set here, once") for event in calls[:1]]
         return ctx.finding(
             self,
             place if loop.site.module is place.module else loop.site,
@@ -160,7 +164,7 @@ class MissingSetEpoch(Rule):
             on=[one.event, loop, *_given_to_sampler(one, ctx)],
             effect=_EFFECT,
             help=_HELP,
-            trace=[*_trace_of_order(one, place), (loop.site, "no epoch is set in this loop")],
+            trace=[*_trace_of_order(one, place), *once, (loop.site, "no epoch is set in this loop")],
             fix=("Set the epoch", _told_in(loop, one, place, ctx)),
             pedantic=_count(_limits(loop), ctx) == 1,
         )

@@ -50,6 +50,7 @@ from dllint.api import (
     Rule,
     Value,
     ZeroGrad,
+    attribute_of,
     move_before,
 )
 
@@ -103,7 +104,7 @@ class ZeroGradBetweenBackwardAndStep(Rule):
                 f"gradients of {ctx.called(optimizer, 'optimizer')} are cleared with each batch and used every few",
                 on=[step],
                 effect="each step uses the gradients of the last batch alone: those of the others are thrown away",
-                help="clear the gradients after the step, under the same condition",
+                help="clear the gradients after the step, and only where it happens",
                 trace=[(clearings[0].site, "cleared in each turn of the loop"), (step.site, "used every few turns")],
                 severity="warning",
                 confirmable=False,  # there are gradients at each step, if not those of all batches
@@ -129,9 +130,14 @@ def _is_done_otherwise(step: OptimizerStep, optimizer: Value, ctx: Context) -> b
     return (
         any(ctx.is_managed(event) or event.via or "accumulate" in event.contexts for event in passes)
         or any(_keeps_graph(event) for event in passes)
-        or any(event.attribute == "grad" for event in inside if isinstance(event, AttributeAssigned))
+        or any(_sets_gradients(event) for event in inside if isinstance(event, AttributeAssigned))
         or any(ctx.opaque_to_gradients(event, optimizer) for event in inside if isinstance(event, OpaqueCall))
     )
+
+
+def _sets_gradients(event: AttributeAssigned) -> bool:
+    """Whether an assignment is ``p.grad = g`` or ``p.grad.data = g``."""
+    return event.attribute == "grad" or attribute_of(event.target, "grad") is not None
 
 
 def _keeps_graph(backward: Backward) -> bool:
@@ -173,7 +179,7 @@ def _is_about_gradients(optimizer: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, OpaqueCall):
         return ctx.opaque_to_gradients(event, optimizer)
     if isinstance(event, AttributeAssigned):
-        return event.attribute == "grad" and not ctx.is_none(event.value)
+        return _sets_gradients(event) and not ctx.is_none(event.value)
     return isinstance(event, Backward)
 
 

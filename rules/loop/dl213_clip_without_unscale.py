@@ -21,8 +21,8 @@ update is 1.5e-6 instead of 3.5e-2.
 
 ## Not reported
 `scaler.unscale_` on some path before the clipping, scalers that are switched off, `accelerator.clip_grad_norm_` and
-`fabric.clip_gradients` (they unscale themselves), gradients that are unscaled by hand, and scalers that an unresolved
-helper may have used.
+`fabric.clip_gradients` (they unscale themselves), gradients that are unscaled by hand, thresholds that
+are multiplied by the scale, and scalers that an unresolved helper may have used.
 
 ## Fix (unsafe)
 Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands in the same function. Unsafe because
@@ -78,8 +78,18 @@ def unscales_itself(event: GradientClip, scaler: Value, ctx: Context) -> bool:
     """what clips the gradients unscales them itself"""
     if event.function.startswith(("accelerate.", "fabric.")):
         return True
-    frames = (frame for other in ctx.all_of(ScalerUnscale) for frame in other.frame.stack())
-    return any(frame.call is event.site for frame in frames)
+    return any(_is_called_at(event.site, other) for other in ctx.all_of(ScalerUnscale))
+
+
+def is_limit_scaled(event: GradientClip, scaler: Value, ctx: Context) -> bool:
+    """the threshold is computed from the scale: `max_norm * scaler.get_scale()`, there or in what clips"""
+    clips = [event, *(each for each in ctx.all_of(GradientClip) if _is_called_at(event.site, each))]
+    behind = (source for each in clips if each.limit is not None for source in ctx.sources(each.limit))
+    return any(ctx.guessed_role(source) == "scaler" and ctx.is_same(source, scaler) for source in behind)
+
+
+def _is_called_at(site: Site, event: Event) -> bool:
+    return any(frame.call is site for frame in event.frame.stack())
 
 
 class ClipWithoutUnscale(Rule):
@@ -96,7 +106,7 @@ class ClipWithoutUnscale(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)
 
-    excuses = (is_off, unscales_itself)
+    excuses = (is_off, unscales_itself, is_limit_scaled)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         scaled = [event.scaler for event in ctx.all_of(Backward) if event.scaler is not None]

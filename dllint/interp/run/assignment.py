@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from dllint.choices import alternatives, give_hint
+from dllint.choices import Choice, alternatives, choose, give_hint
 from dllint.events import AttributeAssigned, ModeChange, ParametersUpdated, UnpackingRefused, ZeroGrad
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
@@ -80,6 +80,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
         if parts:
             machine.emit(UnpackingRefused(site, value, len(target.elts), tuple(sorted(parts))))
             raise CallError(site)
+        value = _of_so_many(machine, value, len(target.elts))
         for element, part in zip(target.elts, containers.unpack(machine, value, len(target.elts), site), strict=True):
             assign(machine, element, part, scope)
         return
@@ -108,6 +109,13 @@ def _other_parts(machine: Machine, value: Value, count: int) -> set[int]:
     """The numbers of parts that a value has, or each that it may be, if they certainly differ from some number."""
     known = [_parts(machine, option) for _, option in alternatives(value)]
     return set().union(*known) if all(parts and count not in parts for parts in known) else set()
+
+
+def _of_so_many(machine: Machine, value: Value, count: int) -> Value:
+    """A value without the tuples of another length that it may be: with these nobody gets any further."""
+    options = value.options if isinstance(value, Choice) else ()
+    kept = [each for each in options if not isinstance(each[1], Items) or _parts(machine, each[1]) in (set(), {count})]
+    return choose(kept) if 0 < len(kept) < len(options) else value
 
 
 def _parts(machine: Machine, value: Value) -> set[int]:

@@ -284,7 +284,7 @@ def invoke(
             machine.left_out(receiver, function, arguments, result)
         return result
     if _CLIPS.search(function.name) and not modules.is_none(arguments.get(1, None)):
-        machine.emit(GradientClip(site, arguments.get(0, None), function.name))
+        machine.emit(GradientClip(site, arguments.get(0, None), function.name, arguments.get(1, None)))
     scope = bind_parameters(machine, function, arguments, receiver)
     owner = receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else function.owner
     frame = Frame(

@@ -187,7 +187,9 @@ def _wrapper(machine: Machine, name: str, arguments: Arguments, site: Site) -> V
 
 
 def _clip(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
-    machine.emit(GradientClip(site, arguments.get(0, "parameters"), name))
+    named = machine.facts.signatures.get(name, ())[1:2]
+    limit = arguments.get(1, named[0] if named else None)
+    machine.emit(GradientClip(site, arguments.get(0, "parameters"), name, limit))
     return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
 
 

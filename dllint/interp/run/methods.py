@@ -261,7 +261,7 @@ def _clip(machine: Machine, base: Value, name: str, arguments: Arguments, site: 
     helper = helpers.name_of_helper(machine, base)
     if helper:
         machine.emit(ScalerUnscale(site, base, None))  # they do that first
-    machine.emit(GradientClip(site, target, f"{helper or 'method'}.{name}"))
+    machine.emit(GradientClip(site, target, f"{helper or 'method'}.{name}", arguments.get(1, "max_norm")))
     return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments)
 
 
