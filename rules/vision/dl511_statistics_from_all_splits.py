@@ -125,7 +125,7 @@ class StatisticsFromAllSplits(Rule):
                 f"`{made.name.rpartition('.')[2]}` is fitted on all samples, those that are held out included",
                 on=[made],
                 effect="the training data knows statistics of the test data, and the score is too good",
-                help="fit on the training part, and only transform the other",
+                help="give `fit` the training part alone",
                 trace=[
                     (call, "is fitted on all samples"),
                     (train, "transforms those for training"),
