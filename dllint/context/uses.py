@@ -13,6 +13,7 @@ from dllint.choices import alternatives
 from dllint.context.base import ProgramView
 from dllint.events import Backward, SchedulerStep
 from dllint.interp.run import graph
+from dllint.interp.source.fitted_whole import transformed_after
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.interp.source.sliced import cut_after
@@ -133,6 +134,19 @@ class Uses(ProgramView):
         """
         cut = cut_after(site)
         return None if cut is None else (Site(site.module, cut.train), Site(site.module, cut.held_out))
+
+    def transforms_parts(self, fit: Site, transformer: str) -> tuple[Site, Site] | None:
+        """Where what is fitted on data transforms a part of them for training, and one that is held out.
+
+        In the scope of the call, where it is fitted on nothing else. The parts are cut off, before or after it, by
+        slices whose names tell which is which, or by `train_test_split`.
+
+        Args:
+            fit: a call of the method `fit`.
+            transformer: the variable or attribute that has what is fitted, as it is written.
+        """
+        found = transformed_after(fit, transformer)
+        return None if found is None else (Site(fit.module, found.train), Site(fit.module, found.held_out))
 
     def is_read_at(self, site: Site) -> bool:
         """Whether anything reads the value of the expression at a place; what is thrown away is not read."""

@@ -110,7 +110,7 @@ class LaunderedLoss(Rule):
             cut = next((each for each in gradient.cuts if each.reason in _CUTTING), None)
             if gradient.flows is not False or cut is None or id(cut.site.node) in reported:
                 continue
-            if not _is_penalty(term, ctx) or _sets_gradients(ctx):
+            if not _is_penalty(term, ctx) or _has_own_gradients(ctx):
                 continue
             reported.add(id(cut.site.node))
             yield ctx.finding(
@@ -157,7 +157,7 @@ def _is_weights(value: Value) -> bool:
     return isinstance(value, Symbol) and value.name in _WEIGHTS
 
 
-def _sets_gradients(ctx: Context) -> bool:
+def _has_own_gradients(ctx: Context) -> bool:
     """Whether a program sets gradients itself, as it may do for a penalty."""
     in_place = (call for name in ("add_", "sub_", "copy_") for call in ctx.method_calls(name))
     is_changed = any("grad" in receiver_of(call.node).split(".") for call in in_place)

@@ -1,8 +1,9 @@
 """A mean over losses that a mask has set to zero: what is padding still counts.
 
-With `reduction="none"`, a mask or `ignore_index` makes the losses of padding zero, and `.mean()` then divides by the
-number of all tokens. The loss and its gradient come out too small, by the share of what is no padding, which differs
-from batch to batch: batches of short sequences count less, and the reported loss tells how much was padded.
+With `reduction="none"`, or in a loss that is written by hand, a mask or `ignore_index` makes the losses of padding
+zero, and `.mean()` then divides by the number of all tokens. The loss and its gradient come out too small, by the share
+of what is no padding, which differs from batch to batch: batches of short sequences count less, and the reported loss
+tells how much was padded.
 
 Measured on torch 2.13 (8 sequences of up to 16 tokens, 43 % of them no padding): `(losses * mask).mean()` and
 `cross_entropy(..., reduction="none", ignore_index=0).mean()` give 1.86, the mean over the tokens is 4.32.
@@ -44,6 +45,13 @@ _COMPARED = ("compare", ".ne", "torch.ne", ".gt", "torch.gt")
 _THRESHOLDS = frozenset(
     (".ge", ".gt", ".le", ".lt", "torch.ge", "torch.gt", "torch.le", "torch.lt", "Gt", "GtE", "Lt", "LtE")
 )
+_FILLED = frozenset((".masked_fill", "torch.masked_fill"))
+_CHOSEN = "torch.where"
+_LOGARITHMS = frozenset(("torch.log_softmax", ".log_softmax", "torch.nn.LogSoftmax()"))
+_FOR_EACH = frozenset(
+    ("negative", "*", "+", "-", "/", ".neg", ".mul", ".gather", "torch.gather", "torch.neg", "torch.mul", "slice")
+)  # what makes a loss for each element of logarithms
+_SUMS = frozenset((".sum", "torch.sum", ".mean", "torch.mean"))  # of one axis
 _MAX_STEPS = 40
 
 
@@ -53,7 +61,7 @@ class MeanOverPaddedMask(Rule):
     category = "correctness"
     severity = "error"
     since = "0.1.0"
-    triggers = (("mean",), ("reduction",))
+    triggers = (("mean",), ("reduction", "log_softmax", "LogSoftmax"))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
@@ -63,24 +71,27 @@ class MeanOverPaddedMask(Rule):
 
     def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
         losses = {id(call.result): call for call in ctx.all_of(LossCall) if _is_for_each(call, ctx)}
-        for mean in _means(event.loss, ctx) if losses else ():
-            found = _of_padded(mean, losses, ctx)
+        for mean in _means(event.loss, ctx):
+            found = _of_padded(mean, losses, ctx) or _of_padded_by_hand(mean, ctx)
             if found is not None and mean.site is not None and mean.site not in self._told:
                 self._told.append(mean.site)
                 yield self._report(event, mean.site, *found, ctx)
 
-    def _report(self, event: Backward, at: Site, call: LossCall, mask: Value | None, ctx: Context) -> Finding:
+    def _report(self, event: Backward, at: Site, losses: Value, mask: Value | None, ctx: Context) -> Finding:
         what = (
             "the mask has made some of these losses zero" if mask is not None else "ignored targets have a loss of zero"
         )
+        made = [(losses.site, "one loss for each element")] if losses.site is not None else []
         return ctx.finding(
             self,
             at,
             f"{what}, and the mean is over all of them",
-            on=[call.result],
+            on=[losses]
+            if any(losses is call.result for call in ctx.all_of(LossCall))
+            else [],  # what is written is known
             effect="loss and gradient are too small, by the share of what is no padding, which differs between batches",
             help="divide the sum by the number of what counts: `(losses * mask).sum() / mask.sum()`",
-            trace=[(call.site, "one loss for each element"), (at, "the mean counts the padding")],
+            trace=[*made, (at, "the mean counts the padding")],
             assuming=ctx.assumptions_of(event),
             fix=("Divide by the number of what counts", _sum_over_mask(at, ctx) if mask is not None else Edits()),
         )
@@ -104,19 +115,82 @@ def _means(loss: Value | None, ctx: Context) -> Iterator[Symbol]:
             pending.extend(() if is_scaled else ctx.inside(value))
 
 
-def _of_padded(mean: Symbol, losses: dict[int, LossCall], ctx: Context) -> tuple[LossCall, Value | None] | None:
+def _of_padded(mean: Symbol, losses: dict[int, LossCall], ctx: Context) -> tuple[Value, Value | None] | None:
     """The losses of a mean, and the mask that has set those of padding to zero; none where they ignore targets."""
     given = _unchanged(mean.inputs[0], ctx)
     call = losses.get(id(given))
     if call is not None:
-        return (call, None) if _ignores_targets(call, ctx) else None
-    if not isinstance(given, Symbol) or given.name not in _PRODUCTS or len(given.inputs) != 2:
-        return None
-    for part, other in (given.inputs, given.inputs[::-1]):
+        return (call.result, None) if _ignores_targets(call, ctx) else None
+    for part, mask, is_kept in _masked(given, ctx):
         call = losses.get(id(_unchanged(part, ctx)))
-        if call is not None and (_marks_padding(other, call, ctx) or _is_mask_too(other, call, ctx)):
-            return call, other
+        if call is not None and (_marks_padding(mask, is_kept, call, ctx) or _is_mask_too(mask, call, ctx)):
+            return call.result, mask
     return None
+
+
+def _of_padded_by_hand(mean: Symbol, ctx: Context) -> tuple[Value, Value | None] | None:
+    """The same of a loss that is made of logarithms of a softmax; the mask says by names that it is about padding."""
+    for part, mask, is_kept in _masked(_unchanged(mean.inputs[0], ctx), ctx):
+        if _is_compared_with_padding(mask, is_kept, ctx) and _is_made_of_logarithms(part, ctx):
+            return part, mask
+    return None
+
+
+def _masked(value: Value, ctx: Context) -> Iterator[tuple[Value, Value, bool]]:
+    """What a mask sets to zero, the mask, and whether it is true of what is kept."""
+    if not isinstance(value, Symbol):
+        return
+    if value.name in _PRODUCTS and len(value.inputs) == 2:
+        yield *value.inputs, True
+        yield *value.inputs[::-1], True
+    elif value.name in _FILLED and value.inputs:
+        mask, filling = ctx.argument(value, 0, "mask"), ctx.argument(value, 1, "value")
+        if mask is not None and filling is not None and ctx.constant(filling) == 0:
+            yield value.inputs[0], mask, False
+    elif value.name == _CHOSEN and len(value.inputs) == 3:
+        mask, first, second = value.inputs
+        if _is_zero(second, ctx):
+            yield first, mask, True
+        elif _is_zero(first, ctx):
+            yield second, mask, False
+
+
+def _is_zero(value: Value, ctx: Context) -> bool:
+    """Whether a value is the number zero, or a tensor of it."""
+    value = _unchanged(value, ctx)
+    is_made = isinstance(value, Symbol) and value.name in ("torch.zeros_like", "torch.zeros")
+    return is_made or ctx.constant(value) == 0
+
+
+def _is_made_of_logarithms(value: Value, ctx: Context) -> bool:
+    """Whether a value is a loss for each element, of the logarithms of a softmax."""
+    pending = [value]
+    for _ in range(_MAX_STEPS):
+        each = _unchanged(pending.pop(0), ctx) if pending else None
+        if not isinstance(each, Symbol) or not each.inputs:
+            continue
+        if each.name in _LOGARITHMS:
+            return True
+        has_axis = ctx.argument(each, 0, "dim") is not None or ctx.argument(each, 0, "axis") is not None
+        if each.name in _FOR_EACH or (each.name in _SUMS and has_axis):
+            pending.extend(each.inputs)
+    return False
+
+
+def _is_compared_with_padding(mask: Value, is_kept: bool, ctx: Context) -> bool:
+    """Whether a mask compares something with what is called padding, and sets what is equal to zero."""
+    mask = _unchanged(mask, ctx)
+    if not isinstance(mask, Symbol) or mask.site is None:
+        return False
+    if mask.name == "~":
+        return _is_compared_with_padding(mask.inputs[0], not is_kept, ctx)
+    kind = mask.detail if mask.name == "compare" else mask.name.rpartition(".")[2]
+    if kind not in (("NotEq", "ne") if is_kept else ("Eq", "eq")):
+        return False
+    node = mask.site.node
+    given = [*node.comparators, node.left] if isinstance(node, ast.Compare) else getattr(node, "args", [])
+    names = [getattr(each, "attr", getattr(each, "id", "")) for each in given]
+    return ctx.speaks_of("padding", *names)
 
 
 def _ignores_targets(call: LossCall, ctx: Context) -> bool:
@@ -144,12 +218,15 @@ def _unchanged(value: Value, ctx: Context) -> Value:
     return value
 
 
-def _marks_padding(mask: Value, call: LossCall, ctx: Context) -> bool:
+def _marks_padding(mask: Value, is_kept: bool, call: LossCall, ctx: Context) -> bool:
     """Whether a mask tells padding from the rest: it compares the targets with a number, or is called so."""
     mask = _unchanged(mask, ctx)
-    if isinstance(mask, Symbol) and mask.name in _COMPARED and call.target is not None:
-        is_unequal = mask.name != "compare" or mask.detail in ("NotEq", "Gt")
-        return is_unequal and _unchanged(mask.inputs[0], ctx) is _unchanged(call.target, ctx)
+    if isinstance(mask, Symbol) and mask.name == "~":
+        return _marks_padding(mask.inputs[0], not is_kept, call, ctx)
+    if isinstance(mask, Symbol) and mask.name in (*_COMPARED, ".eq", "torch.eq") and call.target is not None:
+        kind = mask.detail if mask.name == "compare" else mask.name.rpartition(".")[2]
+        is_told = kind in (("NotEq", "Gt", "ne", "gt") if is_kept else ("Eq", "eq"))
+        return is_told and _unchanged(mask.inputs[0], ctx) is _unchanged(call.target, ctx)
     name = ctx.name_of(mask)
     return "mask" in name.lower() and (ctx.speaks_of("padding", name) or "attention" in name.lower())
 

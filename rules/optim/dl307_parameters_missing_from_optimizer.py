@@ -104,6 +104,7 @@ def is_frozen(site: Site, left: Untrained, ctx: Context) -> bool:
 def is_only_evaluated(site: Site, left: Untrained, ctx: Context) -> bool:
     """it is put into evaluation mode, and never into training mode"""
     changes = [each for each in ctx.all_of(ModeChange) if ctx.is_same(each.model, left.module)]
+    changes = [each for each in changes if each.training or not _is_after_training(each, left, ctx)]
     return bool(changes) and all(change.training is False for change in changes)
 
 
@@ -145,7 +146,8 @@ def is_given_its_weights(site: Site, left: Untrained, ctx: Context) -> bool:
 
 def has_weights_from_elsewhere(site: Site, left: Untrained, ctx: Context) -> bool:
     """its weights, and not those of all that is trained, come from elsewhere, or its class deals with that itself"""
-    restored = [each.target for each in ctx.all_of(StateRestored)]
+    events = [each for each in ctx.all_of(StateRestored) if not _is_after_training(each, left, ctx)]
+    restored = [each.target for each in events]
     trained = [module for made in left.makers for module in ctx.modules_in(made.parameters)[0]]
     goes_on = all(any(ctx.is_same(each, module) for each in restored) for module in trained)
     if _concerns_any(left, restored, ctx) and not goes_on:
@@ -288,6 +290,13 @@ def _switches_part_of(switch: AttributeAssigned, parts: list[Value], ctx: Contex
 def _step_taken_last(made: OptimizerCreated, ctx: Context) -> OptimizerStep | None:
     steps = [step for step in ctx.steps() if ctx.is_same(step.optimizer, made.optimizer)]
     return steps[-1] if steps else None
+
+
+def _is_after_training(event: StateRestored | ModeChange, left: Untrained, ctx: Context) -> bool:
+    """Whether something is done only after the training, as in a test of what was saved."""
+    loops = ctx.loops_around(left.loss)
+    is_later = ctx.position(event) > ctx.position(left.loss)
+    return is_later and not any(each is loop for each in ctx.loops_around(event) for loop in loops)
 
 
 def _computed_loss(left: Untrained) -> Value | None:

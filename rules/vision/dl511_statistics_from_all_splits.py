@@ -109,10 +109,34 @@ class StatisticsFromAllSplits(Rule):
                 yield self._report(split, place, ctx)
         seen = {id(fitted.site.node) for fitted in reported if fitted.site is not None}
         yield from self._cut_by_slices(seen, ctx)
+        yield from self._fitted_on_whole(ctx)
+
+    def _fitted_on_whole(self, ctx: Context) -> Iterator[Finding]:
+        """What is fitted on a whole, and transforms the parts of it one by one."""
+        for call in ctx.method_calls("fit"):
+            made = _fitted_by(call, ctx)
+            parts = ctx.transforms_parts(call, _fitted_in(call)) if made is not None else None
+            if made is None or parts is None or _is_named_training(call, ctx):
+                continue
+            train, held_out = parts
+            yield ctx.finding(
+                self,
+                call,
+                f"`{made.name.rpartition('.')[2]}` is fitted on all samples, those that are held out included",
+                on=[made],
+                effect="the training data knows statistics of the test data, and the score is too good",
+                help="give `fit` the training part alone",
+                trace=[
+                    (call, "is fitted on all samples"),
+                    (train, "transforms those for training"),
+                    (held_out, "and those that are held out"),
+                ],
+            )
 
     def _cut_by_slices(self, seen: set[int], ctx: Context) -> Iterator[Finding]:
         """What is fitted, and cut by slices later: as `seen` tells, another way to split it was not found."""
-        for call in ctx.method_calls("fit_transform"):
+        fitted = (call for call in ctx.method_calls("transform") if _is_fitted_on_it(call, ctx))
+        for call in (*ctx.method_calls("fit_transform"), *fitted):
             made = _fitted_by(call, ctx)
             parts = ctx.cut_after(call) if made is not None and id(call.node) not in seen else None
             if made is None or parts is None or _is_named_training(call, ctx):
@@ -169,6 +193,13 @@ def _variable_of(site: Site) -> str:
     statement = statement_around(site)
     is_whole = isinstance(statement, ast.Assign) and statement.value is site.node and len(statement.targets) == 1
     return ast.unparse(statement.targets[0]) if is_whole and isinstance(statement, ast.Assign) else ""
+
+
+def _fitted_in(fit: Site) -> str:
+    """The variable that has what is fitted: that of which the method is called, or that which gets what it returns."""
+    called = fit.node.func if isinstance(fit.node, ast.Call) else None
+    receiver = called.value if isinstance(called, ast.Attribute) else None
+    return _variable_of(fit) if isinstance(receiver, ast.Call) else ast.unparse(receiver) if receiver else ""
 
 
 def _is_named_training(call: Site, ctx: Context) -> bool:

@@ -63,16 +63,24 @@ def agree(options: list[tuple[Guards, Any]]) -> bool:
     return all(value is first for _, value in options)
 
 
-def join_values(options: list[tuple[Guards, Any]]) -> Any:
-    """Join what different paths wrote to one place: values, or the raw contents of a container."""
+def join_values(options: list[tuple[Guards, Any]], before: Any = MISSING) -> Any:
+    """Join what different paths wrote to one place: values, or what is in a container, where ``before`` was."""
     first = options[0][1]
     if agree(options):
         return first
     if isinstance(first, Value):
         return choose(options)
     if isinstance(first, tuple):
-        return _join_items(options)
+        is_as_long = isinstance(before, tuple) and all(len(items) == len(before) for _, items in options)
+        return _join_replaced(options) if is_as_long else _join_items(options)
     return False if isinstance(first, bool) else first
+
+
+def _join_replaced(options: list[tuple[Guards, tuple[Value, ...]]]) -> tuple[Value, ...]:
+    """Join the items of a list of which branches replaced some: each is one of those that were put in its place."""
+    places = zip(*(items for _, items in options), strict=True)
+    guards = [each for each, _ in options]
+    return tuple(join_values(list(zip(guards, place, strict=True))) for place in places)
 
 
 def _join_items(options: list[tuple[Guards, tuple[Value, ...]]]) -> tuple[Value, ...]:

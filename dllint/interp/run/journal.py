@@ -121,7 +121,7 @@ class State:
             there = [(guards, value) for guards, value in options if value is not MISSING]
             if there and len(there) < len(options):
                 there.extend(unset_options(container, key, options))
-            self._set(container, key, join_values(there))
+            self._set(container, key, join_values(there, before))
 
     def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
         if value is MISSING:

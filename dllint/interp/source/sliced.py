@@ -14,6 +14,7 @@ from dllint.sites import Site
 
 _SIZES = ("len", "range", "int", "print")  # what tells of data and does not hand it on
 _ROWS = ("iloc", "loc")
+_AS_THEY_ARE = frozenset(("copy", "reset_index"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """A name that gets the rows of some data up to a bound, or from a bound on."""
 
     name: str
@@ -46,18 +47,22 @@ def cut_after(site: Site) -> Cut | None:
     if statement is None or not root:
         return None
     around = next((each for each in ancestors(site) if isinstance(each, Definition)), None)
-    later = [each for each in _statements(around or site.module.tree) if each.lineno > statement.lineno]
-    heads: list[_Part] = []
-    for part in _parts(later, root):
+    later = [each for each in statements_of(around or site.module.tree) if each.lineno > statement.lineno]
+    return next((Cut(train.statement, held_out.statement) for train, held_out in cuts_in(later, root)), None)
+
+
+def cuts_in(statements: list[ast.stmt], root: str) -> Iterator[tuple[Part, Part]]:
+    """The parts for training and those held out, which are read, that some statements cut off from what a name has."""
+    heads: list[Part] = []
+    for part in _parts(statements, root):
         if part.is_head and "training" in phases_in(part.name):
             heads.append(part)
         fitting = [each for each in heads if not part.is_head and each.bounds & part.bounds]
-        if fitting and "training" not in phases_in(part.name) and phases_in(part.name) and _is_read(part, later):
-            return Cut(fitting[-1].statement, part.statement)
-    return None
+        if fitting and "training" not in phases_in(part.name) and phases_in(part.name) and _is_read(part, statements):
+            yield fitting[-1], part
 
 
-def _statements(scope: ast.AST) -> list[ast.stmt]:
+def statements_of(scope: ast.AST) -> list[ast.stmt]:
     """The statements of a scope in their order, without those of definitions in it."""
     found: list[ast.stmt] = []
     for field in ("body", "orelse", "finalbody", "handlers"):
@@ -65,21 +70,22 @@ def _statements(scope: ast.AST) -> list[ast.stmt]:
             if isinstance(each, ast.stmt):
                 found.append(each)
             if not isinstance(each, Definition):
-                found += _statements(each)
+                found += statements_of(each)
     return sorted(found, key=lambda each: each.lineno)
 
 
-def _parts(statements: list[ast.stmt], root: str) -> Iterator[_Part]:
+def _parts(statements: list[ast.stmt], root: str) -> Iterator[Part]:
     """The parts that are cut off from what a name has, or from what is computed of it."""
     data = {root}
     for statement in statements:
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         for target, value in _pairs(statement.targets[0], statement.value):
-            cut = _cut(value, data) or _drawn(target, value, data)
+            cut = _cut(value, data) or _drawn(target, value, data) or _compared(target, value, data)
             names = {each.id for each in walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
             if cut is not None and isinstance(target, ast.Name):
-                yield _Part(target.id, cut[0], cut[1], statement)
+                yield Part(target.id, cut[0], cut[1], statement)
+                data |= names if not phases_in(target.id) else set()
             elif _hands_on(value, data):
                 data |= names
             else:
@@ -94,7 +100,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
 
 
 def _cut(value: ast.expr, data: set[str]) -> tuple[bool, frozenset[str]] | None:
-    """Whether an expression is the beginning of some data, or its end, and the names in the bound between them."""
+    """Whether an expression is the beginning of some data, or a later part, and the names in the bound before that."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.args:
         value = value.func.value  # .copy()
     if not isinstance(value, ast.Subscript) or _root(value.value) not in data:
@@ -105,10 +111,26 @@ def _cut(value: ast.expr, data: set[str]) -> tuple[bool, frozenset[str]] | None:
     starts_late = rows.lower is not None and not (isinstance(rows.lower, ast.Constant) and rows.lower.value == 0)
     ends_early = rows.upper is not None and not _is_length(rows.upper)
     bound = rows.lower if starts_late else rows.upper
-    if starts_late is ends_early or bound is None:
+    return (not starts_late, _named_in(bound)) if bound is not None and (starts_late or ends_early) else None
+
+
+def _compared(target: ast.expr, value: ast.expr, data: set[str]) -> tuple[bool, frozenset[str]] | None:
+    """The same of rows below a bound, or from it on, if the part is called what it is for: ``train = df[df.year < n]``.
+
+    What else is compared so leaves out single rows.
+    """
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _AS_THEY_ARE:
+        value = value.func.value
+    rows = value.slice if isinstance(value, ast.Subscript) and _root(value.value) in data else None
+    if not isinstance(rows, ast.Compare) or len(rows.ops) != 1 or not isinstance(target, ast.Name):
         return None
-    names = frozenset(ast.unparse(each) for each in walk(bound) if isinstance(each, ast.Name | ast.Constant))
-    return not starts_late, names
+    is_head, is_rest = isinstance(rows.ops[0], ast.Lt | ast.LtE), isinstance(rows.ops[0], ast.Gt | ast.GtE)
+    is_part = (is_head or is_rest) and bool(phases_in(target.id))
+    return (is_head, _named_in(rows.comparators[0])) if is_part else None
+
+
+def _named_in(bound: ast.expr) -> frozenset[str]:
+    return frozenset(ast.unparse(each) for each in walk(bound) if isinstance(each, ast.Name | ast.Constant))
 
 
 def _drawn(target: ast.expr, value: ast.expr, data: set[str]) -> tuple[bool, frozenset[str]] | None:
@@ -150,7 +172,7 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_read(part: _Part, statements: list[ast.stmt]) -> bool:
+def _is_read(part: Part, statements: list[ast.stmt]) -> bool:
     after = (each for each in statements if each.lineno > part.statement.lineno and not isinstance(each, Definition))
     return any(
         isinstance(node, ast.Name) and node.id == part.name and isinstance(node.ctx, ast.Load)
