@@ -144,8 +144,8 @@ class Assuming(Decisions, Uses):
                 name = call.name.rpartition(".")[2]
                 if position is None or self._order[id(call)] >= position or _only_reads(name):
                     continue
-                if option.site is not None and option.site is call.site:
-                    continue  # it made the object, of a class that is one of many
+                if not name and call.receiver is None and option.site is not None and option.site is call.site:
+                    continue  # it made the object, of a class that is one of many; it is no base class's constructor
                 is_of_another = not consistent(call.guards, under + guards) or self.never_both(event, call)
                 if not is_of_another:
                     caller = f"`{name}`" if name else "a call that could not be followed"
