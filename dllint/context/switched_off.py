@@ -20,7 +20,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import topic_of
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
-from dllint.values import Const, Setting, Symbol, Value
+from dllint.values import Const, Setting, Symbol, Table, Value
 
 _COMPARISONS = {kind: compare for kind, compare in COMPARISONS.items() if kind not in (ast.Is, ast.IsNot)}
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -82,7 +82,9 @@ class SwitchedOff(Sources):
         key, default = value.arguments.get(0, "key"), value.arguments.get(1, "default")
         if not isinstance(key, Const) or not isinstance(key.value, str) or not isinstance(default, Const):
             return None
-        if not isinstance(value.inputs[0], Symbol):  # a mapping of which some entries are seen, or something else
+        mapping = value.inputs[0]
+        is_written = isinstance(mapping, Table) and mapping.site is not None  # `{"lr": 0.1, **options}`
+        if not isinstance(mapping, Symbol) and not is_written:
             return None
         known = self._known(key.value)
         is_set = known.is_open or any(each != default.value for each in known.set_to)
