@@ -352,10 +352,12 @@ def _is_spread(call: ast.Call, names: set[str]) -> bool:
 
 
 def _spread_into(module: SourceModule) -> Iterator[str]:
-    """The functions and classes that get a namespace of options as their keywords in a file."""
+    """The functions and classes, of a file or imported, that get a namespace of options as their keywords in it."""
     names = {*USUAL_NAMES, *namespaces(module.tree)}
-    calls = nodes_of(module.tree).of(ast.Call) if any(each in module.words for each in PARSING) else ()
-    yield from (last_of(call.func) for call in calls if _is_spread(call, names))
+    known = {each.name for each in module.tree.body if isinstance(each, Definition)} | {*all_imported_as(module.tree)}
+    for call in nodes_of(module.tree).of(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id in known and _is_spread(call, names):
+            yield call.func.id
 
 
 def _names_an_attribute(call: ast.Call) -> bool:
