@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from dllint.context.namespaces import Handed, expansions, handed_on, renames_all, taken_by_name
-from dllint.context.option_names import USUAL_NAMES, Names, last_of, names_read, namespaces, root_of
+from dllint.context.namespaces import Handed, expansions, handed_on, renames_all, taken_by_name, takers_named
+from dllint.context.option_names import ALL, USUAL_NAMES, Names, last_of, names_read, namespaces, root_of
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.bindings import Definition
@@ -109,7 +109,7 @@ class CommandLine(Sources):
         See `is_option_read` for the arguments.
         """
         read = self._read_by_sharing(where)
-        if read is None or any(name in each.attributes or name in each.taken for each in read.values()):
+        if read is None or any(name in each.attributes or each.takes(name) for each in read.values()):
             return True
         return self._is_text_in(read, name)
 
@@ -234,8 +234,14 @@ class CommandLine(Sources):
         given = self._handed_in(files)
         if given is None:
             return None
+        spread = frozenset(name for module in reading(files) for name in _spread_into(module))
+        if not spread <= {each.function for each in given if each.place == ALL}:
+            return None
+        takers = [each for module in reading(files) for each in takers_named(module, spread)]
+        closed = (ALL,) if not spread <= {name for name, _ in takers} or not all(more for _, more in takers) else ()
         read = {module: names_read(module, self._libraries(module)) for module in files}
-        return {module: names._replace(taken=frozenset(taken_by_name(module, given))) for module, names in read.items()}
+        taken = {module: frozenset((*taken_by_name(module, given), *closed)) for module in files}
+        return {module: names._replace(taken=taken[module]) for module, names in read.items()}
 
     def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
         """The dicts of options that functions of some files get, also by one another; ``None`` where others get one."""
@@ -248,6 +254,10 @@ class CommandLine(Sources):
                 return None if None in expanded else given
             given |= more
         return given
+
+    def _takers_of_all(self, files: list[SourceModule]) -> list[str]:
+        """The functions and classes that dicts of options are expanded into, by their names."""
+        return sorted({each.function for each in self._handed_in(files) or () if each.place == ALL})
 
     def _owns(self, module: SourceModule) -> Mapping[str, str]:
         """The names in a file for what the project defines, with what that is called where it is defined."""
@@ -324,13 +334,30 @@ def _takers(module: SourceModule) -> frozenset[str]:
 def _find_takers(tree: ast.Module) -> Iterator[str]:
     names = {*USUAL_NAMES, *namespaces(tree)}
     imported = all_imported_as(tree)
+    own = {each.name for each in tree.body if isinstance(each, Definition)}
     for node in nodes_of(tree).of(ast.Call):
-        is_spread = any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords)
-        if is_spread or (_names_an_attribute(node) and last_of(node.args[0]) in names):
+        called = node.func.id if isinstance(node.func, ast.Name) else ""
+        if _is_spread(node, names) and called not in own:
+            yield from imported.get(called, ("",))
+        if _names_an_attribute(node) and last_of(node.args[0]) in names:
             yield ""
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         if last_of(node.func) not in _WRITING and any(last_of(each) in names for each in given):
             yield from imported.get(root_of(node.func), ())
+
+
+def _is_spread(call: ast.Call, names: set[str]) -> bool:
+    """Whether a call gets a namespace of options as its keywords, as it was parsed: `main(**vars(args))`."""
+    return any(each.arg is None and _is_dict_of(each.value, names) for each in call.keywords)
+
+
+def _spread_into(module: SourceModule) -> Iterator[str]:
+    """The functions and classes, of a file or imported, that get a namespace of options as their keywords in it."""
+    names = {*USUAL_NAMES, *namespaces(module.tree)}
+    known = {each.name for each in module.tree.body if isinstance(each, Definition)} | {*all_imported_as(module.tree)}
+    for call in nodes_of(module.tree).of(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id in known and _is_spread(call, names):
+            yield call.func.id
 
 
 def _names_an_attribute(call: ast.Call) -> bool:

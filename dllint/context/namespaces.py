@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dllint.context.option_names import ALL
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
@@ -23,7 +24,6 @@ _SHOWING = frozenset(
      "str", "repr", "echo")
 )  # fmt: skip
 _OWN = ("self", "cls")
-_REST = "**"
 _MAX_ROUNDS = 3  # from one function to the next, or one name
 
 
@@ -132,13 +132,19 @@ def expansions(module: SourceModule, given: frozenset[Handed], own: Mapping[str,
 
 def taken_by_name(module: SourceModule, given: frozenset[Handed]) -> Iterator[str]:
     """The options that functions and classes take out of a dict which is expanded into calls of them, by name."""
-    names = {each.function for each in given if each.place == _REST}
+    names = {each.function for each in given if each.place == ALL}
     if not names.isdisjoint(module.words):
         for scope in _scopes_of(module):
             yield from scope.parameters if scope.name in names else ()
         for cls in _classes_made(module, given):
             fields = (each.target for each in cls.body if isinstance(each, ast.AnnAssign))
             yield from (field.id for field in fields if isinstance(field, ast.Name))
+
+
+def takers_named(module: SourceModule, names: frozenset[str]) -> Iterator[tuple[str, bool]]:
+    """The functions and constructors of some names in a file, each with whether it takes any keywords."""
+    if not names.isdisjoint(module.words):
+        yield from ((scope.name, bool(scope.rest)) for scope in _scopes_of(module) if scope.name in names)
 
 
 def renames_all(module: SourceModule) -> bool:
@@ -160,7 +166,7 @@ def _renames(call: ast.Call, keys: set[str]) -> bool:
 
 def _classes_made(module: SourceModule, given: frozenset[Handed]) -> Iterator[ast.ClassDef]:
     """The classes that a dict is expanded into and that have no constructor: data classes, and those with one above."""
-    names = {each.function for each in given if each.place == _REST}
+    names = {each.function for each in given if each.place == ALL}
     for cls in nodes_of(module.tree).of(ast.ClassDef) if not names.isdisjoint(module.words) else ():
         if cls.name in names and not any(getattr(each, "name", "") == "__init__" for each in cls.body):
             yield cls
@@ -168,7 +174,7 @@ def _classes_made(module: SourceModule, given: frozenset[Handed]) -> Iterator[as
 
 def _handed_to(base: str, own: Mapping[str, str]) -> Handed | None:
     """What the constructor of a base class gets; ``None`` where the project has not written it."""
-    return Handed(own.get(base, base.rpartition(".")[2]), _REST) if base.partition(".")[0] in own else None
+    return Handed(own.get(base, base.rpartition(".")[2]), ALL) if base.partition(".")[0] in own else None
 
 
 def handed_on(module: SourceModule, given: frozenset[Handed], own: Mapping[str, str]) -> Iterator[Handed]:
@@ -198,7 +204,7 @@ def _readers(call: ast.Call, scope: _Scope, own: Mapping[str, str]) -> Iterator[
     if isinstance(root, ast.Call) and _called(root) == "super":
         yield from (_handed_to(base, own) for base in scope.bases)
     elif isinstance(root, ast.Name) and (root.id in scope.own or root.id in own):
-        yield from (Handed(name, _REST) for name in {own.get(root.id, root.id), own.get(_called(call), _called(call))})
+        yield from (Handed(name, ALL) for name in {own.get(root.id, root.id), own.get(_called(call), _called(call))})
     else:
         yield None
 
@@ -243,7 +249,7 @@ def _scope(root: ast.AST, cls: ast.ClassDef | None, nodes: Sequence[ast.AST]) ->
 
 
 def _parameter(scope: _Scope, place: int | str) -> Iterator[str]:
-    if place == _REST:
+    if place == ALL:
         yield from (scope.rest,) if scope.rest else ()
     elif isinstance(place, str):
         yield from (name for name in scope.parameters if name == place)

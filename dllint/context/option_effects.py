@@ -51,13 +51,16 @@ class OptionEffects(CommandLine, Running):
     def _where_lost(self, name: str, where: Module, may_run: Callable[[Site], bool]) -> Sequence[LostValue] | None:
         """Where an option is lost that some files read; ``None`` where something may come of it."""
         read = self._read_by_sharing(where)
-        if read is None or any(name in each.taken for each in read.values()) or self._is_text_in(read, name):
+        if read is None or self._is_text_in(read, name):
             return None
         modules = list(read)
+        takers = self._takers_of_all(modules) if any(each.takes(name) for each in read.values()) else None
         reading = self._machine.project.reading_each
         if any(_takes_all(module) for module in reading(each for each in modules if _TAKES_ALL in each.words)):
             return None
         effects = Effects(modules, may_run)
+        if takers is not None and effects.has_effect_as_parameter(takers, name):
+            return None
         naming = reading(module for module in modules if name in module.words)
         is_used = any(effects.has_effect(module, node) for module in naming for node in self._reads(module, name))
         return None if is_used else effects.lost

@@ -13,6 +13,7 @@ from dllint.interp.source.only_parsing import PARSING
 from dllint.interp.source.trees import walk
 
 USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
+ALL = "**"  # the place of a dict that is expanded
 _WORD = re.compile(r"\w+")
 _PUT_IN = re.compile(r"\{[^{}]*\}|%\(\w*\)")
 
@@ -20,7 +21,7 @@ _PUT_IN = re.compile(r"\{[^{}]*\}|%\(\w*\)")
 class Names(NamedTuple):
     """What a file reads as attributes (`args.lr`), and the names that it has as texts (`getattr(args, "lr")`), or as
     parameters and keywords where it takes all options out of the namespace; ``taken`` are those parameters which get
-    what a dict of all options has under their name."""
+    what a dict of all options has under their name, and `ALL` where a function gets such a dict and refuses others."""
 
     attributes: frozenset[str]
     texts: frozenset[str]
@@ -29,7 +30,11 @@ class Names(NamedTuple):
 
     def have(self, name: str) -> bool:
         """Whether a name is one of any kind."""
-        return any(name in each for each in self)
+        return any(name in each for each in self) or ALL in self.taken
+
+    def takes(self, name: str) -> bool:
+        """Whether a parameter gets what has a name, or some function would refuse that."""
+        return name in self.taken or ALL in self.taken
 
 
 def namespaces(tree: ast.Module) -> Iterator[str]:

@@ -36,7 +36,7 @@ class OptionUses(OptionEffects):
         """
         name, where = self.option_name(event), event.site.module
         read = self._read_by_sharing(where) if name else None
-        if read is None or any(name in each.taken for each in read.values()) or self._is_text_in(read, name):
+        if read is None or any(each.takes(name) for each in read.values()) or self._is_text_in(read, name):
             return None
         reading = self._machine.project.reading_each
         naming = reading(module for module in read if name in module.words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dllint.interp.source.bindings import Definition, is_placeholder
@@ -192,16 +192,40 @@ class Effects:
             parameter = _parameter(function, call, read.node)
             if not parameter or not _binds(function, call):
                 return True
-            names = nodes_of(function).names
-            if not _OF_ALL_VARIABLES.isdisjoint(names):
-                return True
-            reads = [node for node in names.get(parameter, ()) if _is_read(node)]
-            if not reads:
-                is_meant = _is_meant(function, parameter) and _is_owned(read.module, call.func)
-                self.lost.append(LostValue(Site(module, function), parameter, name, is_given=True, is_meant=is_meant))
-            if any(self._follow(_Read(module, node, read.is_text), hops + 1) for node in reads):
+            lost = LostValue(Site(module, function), parameter, name, True, _is_owned(read.module, call.func))
+            if self._taken(module, function, lost, hops, is_text=read.is_text):
                 return True
         return False
+
+    def _taken(
+        self, module: SourceModule, function: ast.FunctionDef, lost: LostValue, hops: int, *, is_text: bool = False
+    ) -> bool:
+        """Whether a function does something with what it gets as a parameter, or else that is lost there."""
+        names = nodes_of(function).names
+        if not _OF_ALL_VARIABLES.isdisjoint(names):
+            return True
+        reads = [node for node in names.get(lost.name, ()) if _is_read(node)]
+        if not reads:
+            self.lost.append(lost._replace(is_meant=lost.is_meant and _is_meant(function, lost.name)))
+        return any(self._follow(_Read(module, node, is_text), hops + 1) for node in reads)
+
+    def has_effect_as_parameter(self, owners: Iterable[str], name: str) -> bool:
+        """Whether something comes of what functions and constructors of some names get as a parameter of a name.
+
+        A field of a class that is made with it is read by whoever has the object: that is not followed.
+        """
+        found = False
+        for owner in owners:
+            classes = [each for module in self._modules for each in _classes_of(module, owner)]
+            if any(_has_annotated(cls, name) for cls in classes):
+                return True
+            for module, function in self._defined(owner):
+                given = function.args
+                if name in {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)}:
+                    found = True
+                    if self._taken(module, function, LostValue(Site(module, function), name, owner, is_given=True), 0):
+                        return True
+        return not found
 
     def _defined(self, name: str) -> Iterator[tuple[SourceModule, ast.FunctionDef]]:
         return ((module, each) for module in self._modules for each in _functions_of(module, name))
@@ -215,13 +239,7 @@ class Effects:
 
     def _is_field(self, owner: str, name: str) -> bool:
         """Whether all classes of a name are data classes in which something is a field, and nothing but a field."""
-        classes = [
-            cls
-            for module in self._modules
-            if owner in module.words
-            for cls in nodes_of(module.tree).of(ast.ClassDef)
-            if cls.name == owner
-        ]
+        classes = [each for module in self._modules for each in _classes_of(module, owner)]
         return bool(classes) and all(_has_field(cls, name) for cls in classes)
 
     def _reads_of_field(self, name: str) -> list[tuple[SourceModule, ast.AST]] | None:
@@ -233,13 +251,24 @@ class Effects:
         return self._reads_of_attribute(name)
 
 
+def _classes_of(module: SourceModule, name: str) -> Iterator[ast.ClassDef]:
+    classes = nodes_of(module.tree).of(ast.ClassDef) if name in module.words else ()
+    yield from (each for each in classes if each.name == name)
+
+
+def _has_annotated(cls: ast.ClassDef, name: str) -> bool:
+    """Whether a class has a field of some name."""
+    fields = (each.target for each in cls.body if isinstance(each, ast.AnnAssign))
+    return any(isinstance(each, ast.Name) and each.id == name for each in fields)
+
+
 def _has_field(cls: ast.ClassDef, name: str) -> bool:
     """Whether a class has a field of some name, and methods only that do not see to it."""
-    fields = (each.target for each in cls.body if isinstance(each, ast.AnnAssign))
-    is_field = any(isinstance(each, ast.Name) and each.id == name for each in fields)
     methods = {each.name for each in cls.body if isinstance(each, ast.FunctionDef)}
     is_data = any("dataclass" in ast.unparse(each) for each in cls.decorator_list)
-    return is_field and is_data and not cls.bases and not any(each.startswith("__") for each in methods)
+    return (
+        _has_annotated(cls, name) and is_data and not cls.bases and not any(each.startswith("__") for each in methods)
+    )
 
 
 def _names_variable(text: ast.Constant, name: str) -> bool:
