@@ -106,7 +106,8 @@ def test_what_only_prints_options_that_others_share_is_none() -> None:
         ("fit(getattr(args, 'val'))", ["DL841"]),
         ("fit(vars(args)['val'])", ["DL841"]),
         ("print(vars(args))\nfit(val=3)", []),
-        ("def fit(val):\n    print(val)\nfit(**vars(args))", ["DL841"]),
+        ("def fit(val):\n    return val\nfit(**vars(args))", ["DL841"]),
+        ("def fit(val):\n    print(val)\nfit(**vars(args))", []),
     ],
 )
 def test_a_text_reads_where_options_are_looked_up_by_texts(use: str, expected: list[str]) -> None:
