@@ -92,6 +92,9 @@ JOINS: dict[str, list[str]] = {
     "_from_items": ["criterion = (bad, other)[key]"],
     "_any_entry": ["for criterion in {'a': bad, 'b': other}.values():\n    pass"],
     "element_of": ["criterion = next(iter([bad, other]))"],
+    "_of_so_many": [
+        "made = (bad, other) if flag else (other, bad) if key else (bad, bad, bad)\ncriterion, rest = made",
+    ],
     "unpack": ["criterion, rest = (bad, other) if flag else (other, bad)"],
     "entries_of": ["common = {**({'loss': bad} if flag else {'loss': other})}\ncriterion = common['loss']"],
     "get_attribute": [

@@ -81,7 +81,7 @@ def assumes_a_module(finding: Finding) -> bool:
         (RENAMED, SOURCES),
         ("from PatchNets import Net", {"modeling/PatchNets.py": "class Net: ...\n"}),
         ("from c_dataset import ImageData", {"dataset.py": "class ImageData: ...\n"}),
-        ("from own_parts import PatchNet, conv", {"parts.py": "class PatchNet: ...\ndef conv(): ...\n"}),
+        ("from own_layers import PatchNet, conv", {"parts.py": "class PatchNet: ...\ndef conv(): ...\n"}),
         *((f"import os, sys\n{path}\nfrom models.transformer import Net", MOVED) for path in ABOVE),
     ],
 )
@@ -132,6 +132,7 @@ def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, fil
         (RENAMED, {**SOURCES, "tools.py": "import student_code.more\n"}),
         ("from c_dataset import ImageData", {"dataset.py": "from c_dataset import ImageData\n"}),
         ("from c_dataset import ImageData, more", {"dataset.py": "class ImageData: ...\n"}),
+        ("from patch_net_lib import PatchNet", {"net.py": "class PatchNet: ...\n"}),
         ("from c_dataset import Data", {"dataset.py": "class Data: ...\n"}),
         ("from c_dataset import ImageData", {"parts/dataset.py": "class ImageData: ...\n"}),
         ("from c_dataset import ImageData", {"dataset.py": "class ImageData: ...\n", "requirements.txt": "c_dataset"}),

@@ -50,9 +50,9 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
             return choose(values)
         rest = base.contents.get(Table.REST)
         if isinstance(rest, Symbol):  # of what a comprehension computes for each key, this is one
-            return _symbolic_item(machine, rest, index, text, site)
+            rest = _symbolic_item(machine, rest, index, text, site)
         if rest is not None and not isinstance(rest, Const):
-            return present(rest)
+            return choose([*([] if isinstance(index, Const) else values), ((), present(rest))])
         return Symbol("item", (base, index), site, detail=text)
     if isinstance(base, Choice):
         usable = [o for o in base.options if not (isinstance(o[1], Const) and o[1].value is None)] or base.options

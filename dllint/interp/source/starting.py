@@ -207,8 +207,13 @@ def _is_one_of_several(project: Project, importer: SourceModule, parts: list[str
 
 
 def _is_beside_by_another_name(project: Project, importer: SourceModule, parts: list[str]) -> bool:
-    """Whether a file beside, with another name, defines all that is imported, of which a class is one."""
-    wanted = _wanted_of(importer, parts[0]) if len(parts) == 1 and parts[0] not in LIBRARIES else set()
+    """Whether a file beside, with another name, defines all that is imported, of which a class is one.
+
+    The module is called like those that people have of their own: a library may be kept beside as a file, too.
+    """
+    if len(parts) > 1 or parts[0] in LIBRARIES or _OWN.isdisjoint(parts[0].split("_")):
+        return False
+    wanted = _wanted_of(importer, parts[0])
     if not any(_CLASS.fullmatch(name) for name in wanted):
         return False
     beside = (file for file in project.files if file.parent == importer.folder and file != importer.file)
