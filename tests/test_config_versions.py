@@ -158,6 +158,7 @@ class TestVersions:
             ("run.sh", "CUDA_VISIBLE_DEVICES=0 python2 -u train.py\n", {"python": "2.8"}),
             ("run.sh", "python2 train.py\npython3 test.py\n", {}),
             ("run.sh", "# python2 train.py\n", {}),
+            ("requirements.txt", "spacy<=1.9\n", {"spacy": "1.9.0.1"}),
             ("run.sh", "#!/bin/bash\n#torch1.0.1, cuda 9.0\npython x.py\n", {"torch": "1.0.1.1", "cuda": "9.0.0.1"}),
             ("run.sh", "python train.py --name pytorch1.0.1  # learning rate 0.1\n", {}),
             ("run.sh", "source activate pytorch_p36\n", {"python": "3.7"}),

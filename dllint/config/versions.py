@@ -46,7 +46,7 @@ PACKAGES = frozenset((
     "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym", "gymnasium",
     "imageio", "kornia", "matplotlib", "monai", "moviepy", "nibabel", "nltk", "segmentation-models-pytorch",
     "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
-    "audiomentations", "catalyst", "omegaconf", "pydicom", "pytorch-cuda",
+    "audiomentations", "catalyst", "mne", "omegaconf", "pydicom", "pytorch-cuda", "spacy",
 ))
 # fmt: on
 

@@ -153,7 +153,14 @@ def has_optimizers_of_its_own(event: AttributeAssigned, owner: Instance, layers:
 def is_registered_otherwise(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
     """the layers are registered in another way, or were handed in"""
     known = _registered(owner, ctx) | {id(value) for given in owner.arguments.all() for value in flatten(given)}
-    return any(id(layer) in known for layer in layers)
+    return any(id(layer) in known or _is_made_of(layer, known, ctx) for layer in layers)
+
+
+def _is_made_of(layer: Value, known: set[int], ctx: Context) -> bool:
+    """Whether a `Sequential` or the like has its parameters from modules that are known."""
+    given = layer.arguments.all() if isinstance(layer, Instance) and layer.library_name.startswith("torch.nn.") else ()
+    parts = [inner for argument in given for inner in flatten(argument) if ctx.has_parameters(inner)]
+    return bool(parts) and all(id(part) in known for part in parts)
 
 
 def is_passed_on(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
