@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,7 @@ from dllint.interp.source.batchwise import (
 )
 from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.imported import dotted_name, imported_names
-from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, kind_of_class, meters_in
+from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, asks_meter, kind_of_class, meters_in
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -100,6 +100,13 @@ class Scores(Phases):
     def left_by(self, one: BatchLoop) -> Iterator[Remainder]:
         """The variables that a loop binds to something of one batch alone, and that are read after it."""
         yield from remainders(one.node, self._around(one))
+
+    def is_of_meter(self, value: ast.expr, reads: Sequence[Site]) -> bool:
+        """Whether a value, or what each place reads of it, is what a meter says of all that it was told."""
+        tree = self.program.module.tree
+        if asks_meter(value, tree):
+            return True
+        return bool(reads) and all(asks_meter(_asked_of(read), tree) for read in reads)
 
     def keeps_count(self, value: ast.expr) -> bool:
         """Whether what a value is computed with adds up by itself: an object of the project whose method, or whose
@@ -380,3 +387,11 @@ def _is_of_all(sources: list[Value]) -> bool:
 def _is_length(value: Symbol) -> bool:
     """Whether a value is the length or the shape of something."""
     return value.name in ("len", ".size") or (value.name == "attribute" and value.detail == "shape")
+
+
+def _asked_of(read: Site) -> ast.AST:
+    """What is asked of a variable where it is read: ``x.mean``, ``x.mean(size=100)`` or ``f(x)``; or the variable."""
+    inner, outer = [*ancestors(read), read.node, read.node][:2]
+    if isinstance(inner, ast.Attribute) and isinstance(outer, ast.Call) and outer.func is inner:
+        return outer
+    return inner if isinstance(inner, ast.Attribute | ast.Call) else read.node

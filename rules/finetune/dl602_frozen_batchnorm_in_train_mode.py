@@ -180,7 +180,9 @@ def _is_called_average(name: str, ctx: Context) -> bool:
 
 def belongs_to_trained_layers(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
     """scales and shifts alone are frozen: the layers around them are trained, and their statistics have to follow"""
-    parts = [part for other in ctx.freezes for part in ctx.modules_switched(other)]
+    owners = ctx.objects(event.model)
+    frozen_too = (part for other in ctx.freezes for part in ctx.modules_switched(other))
+    parts = [part for part in frozen_too if any(ctx.is_part(part, owner) for owner in owners)]
     return bool(ctx.layers_in(frozen)) and all(ctx.layers_in(part) <= _NORMS for part in (frozen, *parts))
 
 

@@ -26,14 +26,16 @@ metric is computed after an evaluation, of the outputs and the answers that its 
     print("validation loss", total / count)
 
 ## Not reported
-Running values that are computed from sums in the loop (`accuracy = correct / total`); loops that are left early or go
-over a single batch; what is called the last or a batch's; the training loss that is only printed, which is what it
-says: that of the last step. A training loss is reported where it decides something, or is averaged
-as if it were of all batches. What is only an entry of a checkpoint is noted down, and decides nothing.
+Running values that are computed from sums in the loop (`accuracy = correct / total`), or that a meter tells
+(`meter.avg`, `accuracy.mean(size=100)`); loops that are left early or go over a single batch; what is called the last
+or a batch's; the training loss that is only printed, which is what it says: that of the last step. A training loss is
+reported where it decides something, or is averaged as if it were of all batches. What is only an entry of a checkpoint
+is noted down, and decides nothing.
 
 ## On real code
 280 public repositories: 1 finding, which is true: the sum is there, and after the loop the loss of the last batch is
-divided by the number of batches. In 160 others 4 findings, all true.
+divided by the number of batches. In 160 others 4 findings, all true. In one more project and its copy there were 40
+means of meters, all false, which are silent since.
 """
 
 from __future__ import annotations
@@ -63,13 +65,18 @@ def is_added_up_elsewhere(place: Site, one: BatchLoop, left: Remainder, ctx: Con
     return ctx.keeps_count(left.value)
 
 
+def is_of_a_meter(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
+    """a meter is asked for it, which says a mean of all that it was told"""
+    return ctx.is_of_meter(left.value, [one.site(read) for read in left.reads])
+
+
 class LastBatchMetric(Rule):
     code = "DL871"
     name = "last-batch-metric"
     category = "correctness"
     severity = "warning"
     triggers = (("eval", "no_grad", "inference_mode", "backward", "DataLoader"),)
-    excuses = (is_said_so, is_single_batch, is_added_up_elsewhere)
+    excuses = (is_said_so, is_single_batch, is_added_up_elsewhere, is_of_a_meter)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for one in ctx.batch_loops:

@@ -13,6 +13,8 @@ _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _APPENDING = ("append", "extend")
 _FORGETTING = frozenset(("pop", "popleft", "clear"))
 _SHOWING = ("format", "print")
+_MEANS = frozenset(("avg", "average", "global_avg", "mean"))
+_TAKEN_BY_TENSORS = frozenset(("axis", "dim", "dtype", "keepdim", "keepdims", "out"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +179,30 @@ def _own_attributes(root: ast.AST) -> Iterable[ast.Attribute]:
 
 def _is_own(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def asks_meter(value: ast.AST, tree: ast.Module) -> bool:
+    """Whether a value is what a meter says of all that it was told.
+
+    That is an attribute which is called a mean (``accuracy.mean``), or a mean with arguments that no tensor takes
+    (``accuracy.mean(size=100)``), here or in what a function of the file, which is called for it, does.
+    """
+    if _has_mean(value):
+        return True
+    functions_called = [node.func for node in walk(value) if isinstance(node, ast.Call)]
+    called = {getattr(each, "attr", getattr(each, "id", "")) for each in functions_called} - {""}
+    nodes = nodes_of(tree)
+    functions: list[ast.AST] = [each for each in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef) if each.name in called]
+    named = (each for each in nodes.of(ast.Assign) if called & {getattr(target, "id", "") for target in each.targets})
+    functions += [part for each in named for part in walk(each.value) if isinstance(part, ast.Lambda)]
+    return any(map(_has_mean, functions))
+
+
+def _has_mean(tree: ast.AST) -> bool:
+    calls = {id(node.func): node for node in walk(tree) if isinstance(node, ast.Call)}
+    means = (node for node in walk(tree) if isinstance(node, ast.Attribute) and node.attr in _MEANS)
+    return any(id(node) not in calls or _is_not_of_tensor(calls[id(node)]) for node in means)
+
+
+def _is_not_of_tensor(call: ast.Call) -> bool:
+    return any(each.arg is not None and each.arg not in _TAKEN_BY_TENSORS for each in call.keywords)
