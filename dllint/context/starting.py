@@ -57,7 +57,8 @@ class Starting(Sources):
         if site.path != self.program.module.path:
             return
         module = self.program.module
-        if module.source.notebook is None or not self._machine.project.is_whole_around(module):
+        project = self._machine.project
+        if module.source.notebook is None or project.is_edited or not project.is_whole_around(module):
             return
         name = unbound_in_cell(module, site.line)
         if name:
