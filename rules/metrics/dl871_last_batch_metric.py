@@ -34,8 +34,9 @@ is noted down, and decides nothing.
 
 ## On real code
 280 public repositories: 1 finding, which is true: the sum is there, and after the loop the loss of the last batch is
-divided by the number of batches. In 160 others 4 findings, all true. In one more project and its copy there were 40
-means of meters, all false, which are silent since.
+divided by the number of batches. In 160 others 4 findings, all true. In a project and its copy 26 were false: means
+that meters of the project tell. 22 of these are silent since; of the others nothing says that `metric(x, y).mean()` is
+no mean of a tensor.
 """
 
 from __future__ import annotations

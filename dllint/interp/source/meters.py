@@ -185,24 +185,30 @@ def asks_meter(value: ast.AST, tree: ast.Module) -> bool:
     """Whether a value is what a meter says of all that it was told.
 
     That is an attribute which is called a mean (``accuracy.mean``), or a mean with arguments that no tensor takes
-    (``accuracy.mean(size=100)``), here or in what a function of the file, which is called for it, does.
+    (``accuracy.mean(size=100)``): the value itself, or what a function of the file returns that is called for it.
     """
-    if _has_mean(value):
+    if _is_mean(value):
         return True
-    functions_called = [node.func for node in walk(value) if isinstance(node, ast.Call)]
-    called = {getattr(each, "attr", getattr(each, "id", "")) for each in functions_called} - {""}
+    name = getattr(value.func, "attr", getattr(value.func, "id", "")) if isinstance(value, ast.Call) else ""
+    return bool(name) and any(map(_is_mean, _returned_by(name, tree)))
+
+
+def _returned_by(name: str, tree: ast.Module) -> Iterator[ast.expr]:
+    """What the functions of a name in a file return, those that are lambdas among them."""
     nodes = nodes_of(tree)
-    functions: list[ast.AST] = [each for each in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef) if each.name in called]
-    named = (each for each in nodes.of(ast.Assign) if called & {getattr(target, "id", "") for target in each.targets})
-    functions += [part for each in named for part in walk(each.value) if isinstance(part, ast.Lambda)]
-    return any(map(_has_mean, functions))
+    for function in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef):
+        if function.name == name:
+            yield from (each.value for each in walk(function) if isinstance(each, ast.Return) and each.value)
+    for bound in nodes.of(ast.Assign):
+        if any(getattr(target, "id", "") == name for target in bound.targets):
+            yield from (each.body for each in walk(bound.value) if isinstance(each, ast.Lambda))
 
 
-def _has_mean(tree: ast.AST) -> bool:
-    calls = {id(node.func): node for node in walk(tree) if isinstance(node, ast.Call)}
-    means = (node for node in walk(tree) if isinstance(node, ast.Attribute) and node.attr in _MEANS)
-    return any(id(node) not in calls or _is_not_of_tensor(calls[id(node)]) for node in means)
-
-
-def _is_not_of_tensor(call: ast.Call) -> bool:
-    return any(each.arg is not None and each.arg not in _TAKEN_BY_TENSORS for each in call.keywords)
+def _is_mean(value: ast.AST) -> bool:
+    if isinstance(value, ast.Tuple | ast.List):
+        return bool(value.elts) and all(map(_is_mean, value.elts))
+    if isinstance(value, ast.Call):
+        called = value.func
+        is_odd = any(each.arg is not None and each.arg not in _TAKEN_BY_TENSORS for each in value.keywords)
+        return is_odd and isinstance(called, ast.Attribute) and called.attr in _MEANS
+    return isinstance(value, ast.Attribute) and value.attr in _MEANS
