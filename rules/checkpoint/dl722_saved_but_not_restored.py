@@ -46,7 +46,8 @@ beside the checkpoints (`history.json`), the best score alone. Schedulers and sc
 DL714), and so have epochs (DL711).
 
 ## On real code
-269 public repositories, of which 40 load the state of an optimizer: no finding.
+269 public repositories, of which 40 load the state of an optimizer: no finding. Scores in a file beside the checkpoint:
+no finding in 763.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ entries are not known.
 
 ## On real code
 283 public repositories, of which 28 augment images and have masks or the like: no finding. Masks through a second call
-of albumentations add none in 523.
+of albumentations add none in 523. Numbers that are drawn for each part of a sample: no finding in 763.
 """
 
 from __future__ import annotations

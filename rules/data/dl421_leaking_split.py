@@ -35,8 +35,8 @@ pick what is trained on and others what is for evaluation. Frames of one video o
 look like any other files, are not recognized.
 
 ## On real code
-283 public repositories, of which 67 split at random: 1 finding, which is true: pieces of dialogues that overlap.
-In 363 others, after orders of a permutation were added: no finding.
+283 public repositories, of which 67 split at random: 1 finding, which is true: pieces of dialogues that overlap. In 363
+others, after orders of a permutation were added: no finding. One model for all folds: no finding in 763.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ Removes the line where it puts the new tensor in the place of the loss itself (`
 because training begins, as it should.
 
 ## On real code
-742 public repositories: no finding. Of 50 losses laundered in them as a test, 48 were found.
+742 public repositories: no finding. Of 50 losses laundered in them as a test, 48 were found. Penalties on weights: no
+finding in 763.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ means that are divided or multiplied by something later.
 Divides by the number of what counts. Unsafe because the gradient gets larger, as it should.
 
 ## On real code
-233 public repositories: no finding.
+233 public repositories: no finding. With what is filled with zero, or written by hand: no finding in 763.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ Moves the step out of the loop over the batches, or into it, where both loops st
 
 ## On real code
 742 public repositories: 4 findings in 1 of them, all true: schedules sized in batches that Lightning steps once an
-epoch.
+epoch. Schedules that are stepped in one of so many turns: no finding in 763.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ one is for training and the other is held out.
 ## On real code
 212 public repositories: 12 findings, all in the scripts of one thesis; all true. 225 others that fit something: 13, of
 which 3 cut what was scaled by slices, all true; two were judged doubtful (a rotation of coordinates, a script that ends
-before any score).
+before any score). What transforms the parts one by one: no finding in 763; what is scaled whole and split: 1 more
+there, true.
 """
 
 from __future__ import annotations
