@@ -53,6 +53,7 @@ class Checker:
         self._outdated = False
         self._checks = 0
         self._waiting: list[asyncio.Future[None]] = []
+        self._held_back: dict[Path, Result] = {}  # of a text that the editor does not have, or may have again
         self.results: dict[Path, Result] = {}
 
     def poke(self) -> None:
@@ -63,6 +64,11 @@ class Checker:
         self._workspace.interrupt()
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._run())
+
+    def forget(self, path: Path) -> None:
+        """A document was closed: its result is to be shown again if it is opened again before the next check."""
+        if path in self.results:
+            self._held_back[path] = self.results.pop(path)
 
     async def settled(self) -> None:
         """Wait until what is open has been checked as it is now.
@@ -89,6 +95,8 @@ class Checker:
             texts = self._documents.texts()
             try:
                 await self.run(lambda texts=texts: self._check(texts))  # type: ignore[misc]
+                if not self._outdated:
+                    self._show_held_back()
             except Exception as error:
                 _log.exception("the check failed")
                 self._tell(f"dllint failed: {type(error).__name__}: {error}")
@@ -127,9 +135,22 @@ class Checker:
     def _arrived(self, path: Path, result: Result, text: str) -> None:
         document = self._documents.at(path)
         if document is None or document.source != text:
-            return  # edited since: the next result is about what it is now
+            self._held_back[path] = result  # edited since: the next result is about what it is now
+            return
+        self._held_back.pop(path, None)
         self.results[path] = result
         self._show(path, result)
+
+    def _show_held_back(self) -> None:
+        """Show what was held back: all is checked as it is now, so that its edits have been taken back since.
+
+        A session gives no result twice, and does not see an edit that is taken back before the next check.
+        """
+        held_back, self._held_back = self._held_back, {}
+        for path, result in held_back.items():
+            if self._documents.at(path) is not None:
+                self.results[path] = result
+                self._show(path, result)
 
 
 def tidy() -> None:

@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from dllint.config.load import FILE_NAMES
 from dllint.config.schema import BASELINE_FILE
-from dllint.server.documents import path_of
+from dllint.server.documents import Document, OpenNotebook, path_of
 from dllint.server.features import report_everything
 from dllint.server.options import Options
 from dllint.server.server import Server, uris_of
@@ -60,9 +60,9 @@ def _files(server: Server) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: types.DidCloseTextDocumentParams) -> None:
+        document = server.documents.find(params.text_document.uri)
         server.documents.close(params.text_document.uri)
-        server.clear([params.text_document.uri])
-        server.checker.poke()
+        _closed(server, document)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: types.DidSaveTextDocumentParams) -> None:
@@ -92,7 +92,13 @@ def _notebooks(server: Server) -> None:
     def closed(params: types.DidCloseNotebookDocumentParams) -> None:
         document = server.documents.find(params.notebook_document.uri)
         server.documents.close_notebook(params.notebook_document.uri)
-        server.clear(uris_of(document) if document is not None else ())
+        _closed(server, document)
+
+
+def _closed(server: Server, document: Document | OpenNotebook | None) -> None:
+    if document is not None:
+        server.clear(uris_of(document))
+        server.checker.forget(document.path)
         server.checker.poke()
 
 
