@@ -96,6 +96,12 @@ def test_what_a_script_asserts_tells_what_it_runs_with(tmp_path: Path) -> None:
         ('datasets.__version__ == "1.5.0" or True', True),
         ('datasets.__version__ >= "1.5.0"', True),
         ("datasets.__version__ == 3", True),
+        ('datasets.__version__.split(".")[0] == "1"', False),
+        ('datasets.__version__.split(".")[1] == "1"', True),
+        ('datasets.__version__.split(".", 1)[0] == "4"', True),
+        ('datasets.__version__[0] == "1"', False),
+        ('datasets.__version__.startswith("1.")', False),
+        ('datasets.__version__.startswith("1")', True),
     )
     for test, is_found in asserted:
         script = f"import datasets\nassert {test}  # version check\n{LOADS}"

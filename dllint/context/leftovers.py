@@ -33,7 +33,8 @@ _FRAMEWORKS = r"torch|torchvision|tensorflow|keras|jax|flax|paddle|mxnet|lightni
 _OTHER_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.system\b|(?<![.\w])(?:exec|eval)\(|\bpopen\b")  # told the options
 _OF_TRAINING = frozenset(
     ("lr", "learning", "training", "momentum", "decay", "wd", "epoch", "epochs", "nepoch", "optimizer", "optim",
-     "scheduler", "warmup", "patience", "dropout", "betas", "beta1", "beta2", "accumulation", "accum", "milestones")
+     "scheduler", "warmup", "patience", "dropout", "betas", "beta1", "beta2", "accumulation", "accum", "milestones",
+     "grad", "gradient", "clip")
 )  # fmt: skip
 _TRAINING = _Matter(
     _OF_TRAINING,
@@ -86,6 +87,7 @@ _LABELS = frozenset(
 )  # fmt: skip
 _SAYING = re.compile(r"descri(?:be|ption)|comment|\bnotes?\b|remark|message", re.IGNORECASE)
 """What the help of a label says, where it has any: that it is a text about the run."""
+_LIGHTNING = re.compile(r"(pl|L|(pytorch_)?lightning(\.pytorch)?)_?")
 _KEEPING = re.compile(r"(?i)dump|save|init|write|log(?!ging)|config|record|hparams|hyperparams")
 
 
@@ -169,11 +171,14 @@ def _runs_programs(module: SourceModule) -> bool:
 
 
 def _called(calls: Iterable[ast.Call]) -> Iterator[str]:
-    """What calls are of, but those that set the mode of a model: `model.train(False)`."""
+    """What calls are of, but those that set the mode of a model (`model.train(False)`), go on in an environment
+    (`env.step(action)`), or make a trainer of Lightning, whose method tells what it does."""
     for call in calls:
-        name = ast.unparse(call.func).rpartition(".")[2]
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if name != "train" or isinstance(call.func, ast.Name) or len(given) > 1:
+        owner, _, name = ast.unparse(call.func).rpartition(".")
+        given = len(call.args) + len(call.keywords)
+        is_mode = name == "train" and isinstance(call.func, ast.Attribute) and given < 2
+        is_move = name == "step" and given and "optim" not in owner.lower()
+        if not (is_mode or is_move or (name == "Trainer" and _LIGHTNING.fullmatch(owner))):
             yield name
 
 

@@ -17,6 +17,7 @@ from dllint.sites import Module, Site
 from dllint.values import Instance
 
 _TAKES_ALL = "from_argparse_args"
+_EMPTY = frozenset(("[]", "()", "''"))
 
 
 class OptionEffects(CommandLine, Running):
@@ -122,7 +123,7 @@ class OptionEffects(CommandLine, Running):
         return False
 
     def has_no_command_line(self, where: Module) -> bool:
-        """Whether all parsers of a file are only asked about an empty list: `parse_args(args=[])`.
+        """Whether all parsers of a file are only asked about an empty list or text: `parse_args(args=[])`.
 
         Args:
             where: the file in which an option is added; where it asks no parser, all files of the program count.
@@ -132,9 +133,7 @@ class OptionEffects(CommandLine, Running):
         given = [
             call.args[:1] or [each.value for each in call.keywords] for call in calls if isinstance(call, ast.Call)
         ]
-        return bool(given) and all(
-            len(each) == 1 and isinstance(each[0], ast.List) and not each[0].elts for each in given
-        )
+        return bool(given) and all(len(each) == 1 and ast.unparse(each[0]) in _EMPTY for each in given)
 
     def _reads(self, module: SourceModule, name: str) -> Iterator[ast.AST]:
         """Where a file reads what may be an option: an attribute that objects of a class do not make up themselves.

@@ -35,6 +35,11 @@ _TELLING = re.compile(r"^README|req.*\.txt$|\.(?:md|MD)$|(?:env|conda).*\.ya?ml$
 _TOLD_BY_ALL = frozenset(("README.md", "requirements.txt"))  # asked for in any case, as they may be added
 _LONGEST = 200_000  # characters; what is longer is no note
 _INSTALLING = ("pip_install", "uv_pip_install")
+_IS_VERSION = re.compile(r"(?P<name>\w+)\.__version__ == '(?P<version>[^']+)'")
+_BEGINS_WITH = re.compile(
+    r"(?P<name>\w+)\.__version__"
+    r"(?:(?:\.split\('\.'(?:, \d)?\))?\[0\] == '(?P<first>\d+)'|\.startswith\('(?P<begin>\d+(?:\.\d+)*)\.'\))"
+)
 _REQUIRED = re.compile(r"(?P<name>[A-Za-z][\w.-]*)(?:\[[^\]]*\])?\s*(?P<version>[=<>~!].*)")
 
 
@@ -340,15 +345,12 @@ def _installed_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _asserted_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The versions without which a file does not go on: ``assert timm.__version__ == "0.3.2"``, with how they bind."""
-    for test in (each.test for each in nodes_of(tree).of(ast.Assert)):
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-            asked, version = test.left, test.comparators[0]
-            if (
-                not isinstance(asked, ast.Attribute)
-                or asked.attr != "__version__"
-                or not isinstance(version, ast.Constant)
-            ):
-                continue
-            if isinstance(asked.value, ast.Name) and isinstance(version.value, str):
-                yield asked.value.id, f"=={version.value}"
+    """The versions without which a file does not go on, with how they bind.
+
+    ``assert timm.__version__ == "0.3.2"``, or what it begins with: ``assert torch.__version__.split(".")[0] == "1"``.
+    """
+    for test in (ast.unparse(each.test) for each in nodes_of(tree).of(ast.Assert)):
+        if match := _IS_VERSION.fullmatch(test):
+            yield match["name"], f"=={match['version']}"
+        elif match := _BEGINS_WITH.fullmatch(test):
+            yield match["name"], f"=={match['first'] or match['begin']}.*"

@@ -44,7 +44,7 @@ use beside imports of what only earlier releases have (`torch._six`), of which t
 `loss.data[0]`; code for Python 2; methods of what may be no table or image, and `loss.data[0]` of what may be more than
 one number; torchtext, whose last release for the newest Python is an early one; what is imported or read in a `try`,
 after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages of the
-project that are called like the library. As a question only: what a release of before 2022 took, in a project that says
+project that are called like the library; what `torch.utils.ffi` has written itself. As a question only: what a release of before 2022 took, in a project that says
 nothing of releases; what stands after the first use that ends a script; code that still uses what an earlier release of
 the same library has taken away, and of which no rule tells.
 
@@ -136,6 +136,11 @@ def splits_no_text(site: Site, name: str, removal: Removal, ctx: Context) -> boo
     return not ctx.project_mentions(r"\b(?:word|sent)_tokenize\b") or ctx.project_mentions(rf"\b{removal.instead}\b")
 
 
+def is_written_by_the_builder(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
+    """`torch.utils.ffi` has written the file itself when it built an extension, and would write it again"""
+    return name.startswith("torch.utils.ffi") and "_import_symbols" in site.module.words
+
+
 def _is_set(node: ast.Attribute) -> bool:
     """Whether this sets an attribute of something else than the object that a method belongs to."""
     is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
@@ -154,7 +159,7 @@ class RemovedApi(Rule):
         "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
         "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
     )
-    excuses = (runs_with_earlier, is_set_by_project, is_mended_by_unsloth, splits_no_text)
+    excuses = (runs_with_earlier, is_set_by_project, is_mended_by_unsloth, splits_no_text, is_written_by_the_builder)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         facts = ctx.facts

@@ -16,6 +16,7 @@ from dllint.interp.run import containers, instances, library, methods, modules, 
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.run.guards import as_option, text_of
+from dllint.interp.run.handed_on import options_in
 from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.opaque import NOT_ENTERED, opaque
 from dllint.interp.run.parameters import bind_parameters
@@ -279,6 +280,7 @@ def invoke(
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
         given = (function, *arguments.all())
+        machine.handed_on.update(options_in(arguments.all() if receiver is None else (*arguments.all(), receiver)))
         result = Symbol("call", given, site, detail=NOT_ENTERED, arguments=arguments, grad=machine.grad)
         if isinstance(receiver, Instance):
             machine.left_out(receiver, function, arguments, result)

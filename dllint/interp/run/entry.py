@@ -35,10 +35,12 @@ def interpret(machine: Machine, visit: Visit) -> None:
     """
     module = machine.main
     body = Block()
+    machine.as_script = True
     with machine.recording(body):
         left = machine.execute_block(module.tree.body, machine.module_scope(module))
         if left == "raise" and not module.source.has_cells:
             machine.failed_at = failure_of(body)
+    machine.as_script = False
     visit(Program("module", module.name, module, body, machine.truncated or module.is_incomplete), None)
     machine.keep_modes(event for event in walk(body) if not event.frame.function)
     _interpret_nested(machine, visit)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from dllint.events import Event, Frame, ModeChange
 from dllint.interp.run.guards import names_in
+from dllint.interp.run.handed_on import options_handed_on
 from dllint.interp.run.joining import MISSING, CallError, distinguished
 from dllint.interp.run.journal import Activation, State, Writes
 from dllint.interp.sieve.relevance import Concerned, Relevance
@@ -102,6 +103,8 @@ class Machine(State):
         self.contexts: frozenset[str] = frozenset()
         self.activation: Activation | None = None
         self.reached: set[ast.AST] = set()
+        self.as_script = False  # whether the module is run from its first line, and what came before is known
+        self.handed_on: set[Instance] = set()  # options in which others may have been set, nobody knows which
         self.modes_of_files: list[ModeChange[Value]] = []  # that the top levels of files have left modules in
         self.asked_stars: set[tuple[SourceModule, str]] = set()  # names that star imports are asked for
         self.reaches: list[Reach] = []
@@ -139,6 +142,7 @@ class Machine(State):
             event.contexts = self.contexts
             event.guards = tuple(self.path)
             self.block.items.append(event)
+            self.handed_on.update(options_handed_on(event))
         return event
 
     def keep_modes(self, events: Iterable[Event]) -> None:

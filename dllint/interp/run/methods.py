@@ -29,6 +29,7 @@ from dllint.events import (
 from dllint.forms import attribute_of
 from dllint.interp.run import argparse_calls, builtin_calls, graph, helpers, overriding, queues, states
 from dllint.interp.run.attributes import set_attribute
+from dllint.interp.run.handed_on import options_handed_to
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
 from dllint.interp.source.positions import ancestors
@@ -84,6 +85,7 @@ def call_unknown_method(machine: Machine, base: Value, name: str, arguments: Arg
 
 
 def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
+    machine.handed_on.update(options_handed_to(name, (base, *arguments.all())))
     handler = _METHODS.get(name)
     if handler is not None:
         result = handler(machine, base, name, arguments, site)

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dllint.events import Absence, NameMissing, OptionMissing
+from dllint.interp.run.handed_on import NAMESPACE
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set, variables_of
 from dllint.interp.source.early_reads import is_read_unbound
 from dllint.interp.source.imported import ALSO_KNOWN
@@ -179,7 +180,7 @@ def _is_found_beside(machine: Machine, module: SourceModule) -> bool:
 
 def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing | None:
     """That ``args.name`` raises `AttributeError`, if so: the parser has no such option, and no code sets it."""
-    if not isinstance(base, Instance) or base.library_name != "argparse.Namespace" or base.site is None:
+    if not isinstance(base, Instance) or base.library_name != NAMESPACE or base.site is None:
         return None
     node = read.node
     if not isinstance(node, ast.Attribute) or not _is_held(node.value) or not _is_run(machine):
@@ -187,8 +188,11 @@ def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing |
     name = node.attr
     if name in base.attributes or name.startswith("__") or not lacks_option(base.site, name):
         return None
+    if base in machine.handed_on:
+        return None
     holder = getattr(node.value, "id", "") or getattr(node.value, "attr", "")
-    is_set = may_be_set(name, {holder, *variables_of(base.site)}, machine.project.closure(machine.main))
+    holders = {holder, *variables_of(base.site)}
+    is_set = may_be_set(name, holders, machine.project.closure(machine.main), is_kept=machine.as_script)
     return None if is_set else OptionMissing(read, name, base.site)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.choices import alternatives
 from dllint.interp.run.classes import find_member, role_of
+from dllint.interp.run.handed_on import options_in
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Items, Setting, Symbol, Table, Value
 
@@ -41,6 +42,7 @@ def overridden(machine: Machine, value: Value, depth: int = 0) -> None:
 
     Modules, optimizers and the like are not configured in this way.
     """
+    machine.handed_on.update(options_in([value]))
     for _, option in alternatives(value):
         if isinstance(option, Table):
             _make_settings(machine, option.contents, option.entries(), depth)

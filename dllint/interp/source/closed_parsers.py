@@ -27,6 +27,11 @@ _READS = frozenset((  # what gets options and sets none
     "info", "debug", "warning", "append", "dump", "dumps", "save", "pprint", "format", "copy", "asdict", "write", "log",
 ))  # fmt: skip
 
+_SETS_ANY = (
+    r"\b(setattr|SimpleNamespace|exec)\s*\((?!\s*self\b)|['\"]__dict__['\"]|__setattr__"
+    r"|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
+)
+
 
 def lacks_option(call: Site, name: str) -> bool:
     """Whether ``parser.parse_args()`` certainly gives no option of a name: each is written out beside the parser.
@@ -145,30 +150,46 @@ def _is_plain(call: ast.Call) -> bool:
     return all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in named)
 
 
-def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceModule]) -> bool:
+def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceModule], *, is_kept: bool = False) -> bool:
     """Whether code may give the options of a command line an attribute that is no option.
 
     Args:
         name: the attribute.
         holders: the variables and attributes that have the options; other files mostly call them the same.
         modules: the files of the program.
+        is_kept: no code got the options of which it is not known what it does.
     """
-    sets = re.compile(
-        r"\b(setattr|SimpleNamespace|exec)\s*\((?!\s*self\b)|['\"]__dict__['\"]|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
-        rf"|(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
-    )
-    if any(module.contains_in_code(sets) for module in modules):
+    stores = rf"(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
+    sets = re.compile(f"{_sets_any_of(holders) if is_kept else _SETS_ANY}|{stores}")
+    if any(module.parse_error is not None or module.contains_in_code(sets) for module in modules):
         return True
-    if any(module.parse_error is not None or _writes_attributes(module) for module in modules):
-        return True
+    return not is_kept and (any(map(_writes_attributes, modules)) or _may_get(holders, modules))
+
+
+def _sets_any_of(holders: AbstractSet[str]) -> str:
+    """What gives variables of some names attributes that it computes."""
+    names = "|".join(sorted(map(re.escape, holders)))
+    of = rf"\s*\((\w+\.)?({names})\b"
+    return rf"\bsetattr{of}|=\s*vars{of}|\bvars{of}\s*\)\s*[\[.|]|\b({names})\.__dict__|\bexec\s*\("
+
+
+def _may_get(holders: AbstractSet[str], modules: Sequence[SourceModule]) -> bool:
+    """Whether code that is not of the project may get what variables of some names have."""
     own = {each.name for module in modules for each in nodes_of(module.tree).of(ast.FunctionDef, ast.ClassDef)}
     imports = (each for module in modules for each in nodes_of(module.tree).of(ast.ImportFrom))
     own |= {alias.asname for each in imports for alias in each.names if alias.asname and alias.name in own}
     return any(
-        _name_of(call.func) not in own | _READS and _gets(call, holders) and not _computes(call, module)
+        not (_name_of(call.func) in own or only_reads(_name_of(call.func)))
+        and _gets(call, holders)
+        and not _computes(call, module)
         for module in modules
         for call in nodes_of(module.tree).of(ast.Call)
     )
+
+
+def only_reads(function: str) -> bool:
+    """Whether a function that gets options sets none, as its name tells, with or without its module."""
+    return function.rpartition(".")[2] in _READS or function.partition(".")[0] in _COMPUTE
 
 
 def _writes_attributes(module: SourceModule) -> bool:

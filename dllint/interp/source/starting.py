@@ -165,9 +165,9 @@ def needed_of_libraries(project: Project, module: SourceModule) -> Iterator[str]
 def _is_missing(project: Project, importer: SourceModule, parts: list[str], level: int, start: _Start) -> bool:
     """Whether nothing in the project can be what an import means, though the folder around it is there.
 
-    A file that is run itself looks beside it and above alone, not in folders of other scripts. So does all that it
-    needs if it says where to look. What belongs to a package is looked for elsewhere, but not by a script in a folder
-    of its own beside which the package lies.
+    A relative import looks in one place, a file that is run itself beside it and above alone, not in folders of other
+    scripts. So does all that it needs if it says where to look. What belongs to a package is looked for elsewhere, but
+    not by a script in a folder of its own beside which the package lies.
     """
     if not parts or _NOT_PUBLISHED.fullmatch(parts[-1]) or (not level and parts[0] in KNOWN):
         return False
@@ -186,9 +186,11 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
         )
     if not is_around or any(is_there(project, base, parts) for base in bases):
         return False
+    if level:
+        return True
     is_own = importer.folder != project.root and _is_folder_of_modules(project, importer.folder / parts[0])
     is_told = start.says_where or (start.is_run and (len(parts) == 1 or is_own))
-    return (is_told and not level) or not _is_further(project, parts, _wanted_of(importer, ".".join(parts)))
+    return is_told or not _is_further(project, parts, _wanted_of(importer, ".".join(parts)))
 
 
 def _is_in_another_folder(project: Project, importer: SourceModule, parts: list[str]) -> bool:
