@@ -92,6 +92,9 @@ class Releases(Sources):
             release = known.get(name) or known.get(name.rpartition(".")[0], "")
             if isinstance(site.node, ast.alias) and name.partition(".")[0] != "torchtext":
                 yield site, name, release
+        for alias, name in plain_imports(module.tree):
+            if name in known and name.partition(".")[0] != "torchtext":
+                yield Site(module, alias), name, known[name]
         for node in numbers_read(module):
             limits = self.facts.clues["item"]
             yield from ((Site(module, node), ast.unparse(node), f"torch {limits[each]}") for each in limits)
