@@ -305,7 +305,7 @@ class Resuming(Optimizers, Paths, Sources):
         """What is assumed by taking what is read for an earlier one of these checkpoints; ``None`` if it is not one."""
         if is_same_path(saved.event.path, read.path):
             return ()
-        if self.is_for_use(saved) or not self.is_saved_again_and_again(saved):
+        if self.is_for_use(saved) or not self.is_saved_again_and_again(saved) or _has_another_name(saved, read):
             return None
         if saved.is_dict and self.speaks_of("progress", *keys_read(read)):
             return ()
@@ -328,6 +328,17 @@ def _is_other_file(saved: Saved, read: StateRead) -> bool:
     """Whether two paths are known, and of different files."""
     names = [file_name(path_pattern(path)) for path in (saved.event.path, read.path)]
     return all(name and "*" not in name for name in names) and names[0] != names[1]
+
+
+def _has_another_name(saved: Saved, read: StateRead) -> bool:
+    """Whether what is read has a file name that is written out, and not one of those under which this is saved."""
+    path = read.path
+    while isinstance(path, Symbol) and path.name in ("os.path.join", "/") and path.inputs:
+        path = path.inputs[-1]
+    written = file_name(path_pattern(saved.event.path))
+    if not written or not isinstance(path, Const) or not isinstance(path.value, str):
+        return False
+    return re.fullmatch(re.escape(written).replace(r"\*", ".*"), file_name(path.value)) is None
 
 
 _FIXED = frozenset(("os.path.join", "/", "+", "format", ".format", "%", "str", "os.path.abspath", "pathlib.Path"))
