@@ -345,6 +345,39 @@ def test_what_a_script_does_not_get_to_has_no_effect(name: str, expected: list[s
     assert [kind for kind in kinds("DL842", FAILING.format(name), files) if kind == "effect"] == expected
 
 
+IN_A_BRANCH = """
+import argparse
+import torch
+from tools import begun, trained
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--rate", type=float, default=0.1)
+    args = parser.parse_args()
+    if args.again:
+        print("on with", args.{})
+        trained(args)
+    else:
+        begun(args)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(("name", "expected"), [("rate", []), ("lr", ["effect"])])
+def test_what_a_branch_does_not_get_to_is_not_called(name: str, expected: list[str]) -> None:
+    """The other one is, whatever happens in this."""
+    tools = (
+        "import numpy as np\n\ndef trained(args):\n    return np.float(args.rate)\n\ndef begun(args):\n    return 3\n"
+    )
+    files = {"tools.py": tools, "README.md": ""}
+    assert [kind for kind in kinds("DL842", IN_A_BRANCH.format(name), files) if kind == "effect"] == expected
+    swapped = {**files, "tools.py": tools.replace("trained", "x").replace("begun", "trained").replace("x(", "begun(")}
+    assert "effect" not in kinds("DL842", IN_A_BRANCH.format(name), swapped)
+
+
 @pytest.mark.parametrize(("name", "expected"), [("flip", []), ("flop", ["effect"])])
 def test_nor_does_it_get_past_a_name_that_nothing_binds(name: str, expected: list[str]) -> None:
     tools = "import numpy as np\n\ndef trained(x, flip):\n    return np.float(x)\n"

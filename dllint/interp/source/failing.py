@@ -1,4 +1,4 @@
-"""Where a script certainly fails, as can be told without interpreting it: it reads what is missing."""
+"""What a script certainly does not get to, as can be told without interpreting it: it reads what is missing before."""
 
 from __future__ import annotations
 
@@ -16,44 +16,89 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
-def line_of_failure(module: SourceModule, project: Project) -> int | None:
-    """The line in which a script reads an option that its parser does not have, or a name that nothing binds.
 
-    ``None`` where it may go on. Only what is done in any case counts, at the top of the file and below its main guard.
+def left_out(module: SourceModule, project: Project) -> frozenset[ast.AST]:
+    """The statements of a script that are never done: those that certainly fail, and what comes after in their block.
+
+    It reads an option that its parser does not have or, at the top of the file or below its main guard, a name that
+    nothing binds. Functions are looked at, too, and what only branches do.
     """
-    if module.source.has_cells:
-        return None
-    is_whole = not project.is_edited and project.is_whole_around(module) and has_main_guard(module)
-    parsed: dict[str, Site] = {}
-    for part in _done_in_any_case(module.tree.body):
-        for node in evaluated(part):
-            if is_whole and isinstance(node, ast.Name) and _is_unbound(project, module, node):
-                return node.lineno
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in parsed:
-                holder = node.value.id
-                if lacks_option(parsed[holder], node.attr) and not may_be_set(
-                    node.attr, {holder}, project.closure(module)
-                ):
-                    return node.lineno
-        if isinstance(part, ast.Assign):
-            parsed.update((name.id, Site(module, part.value)) for name in part.targets if isinstance(name, ast.Name))
-    return None
+    return frozenset() if module.source.has_cells else _Search(module, project).left_out()
 
 
-def _is_unbound(project: Project, module: SourceModule, node: ast.Name) -> bool:
-    is_read = isinstance(node.ctx, ast.Load) and not is_provided(module, node.id)
-    return is_read and is_unbound(project, module, node.id, node)
+class _Search:
+    """One search for what fails in a script; ``_found`` is what comes after it."""
+
+    def __init__(self, module: SourceModule, project: Project) -> None:
+        self._module = module
+        self._project = project
+        self._is_whole = not project.is_edited and project.is_whole_around(module) and has_main_guard(module)
+        self._has_parser = bool(module.words & {"parse_args", "parse_known_args"})
+        self._found: set[ast.AST] = set()
+
+    def left_out(self) -> frozenset[ast.AST]:
+        if self._is_whole or self._has_parser:
+            self._fails(self._module.tree.body, {}, at_top=True)
+        return frozenset(self._found)
+
+    def _fails(self, body: list[ast.stmt], parsed: dict[str, Site], *, at_top: bool) -> bool:
+        """Whether what is done one after the other certainly fails.
+
+        Args:
+            body: the statements.
+            parsed: the variables that have something so far that may be the options of a command line.
+            at_top: whether the file does this when it is run, and not one of its functions when it is called.
+        """
+        for index, statement in enumerate(body):
+            is_begun = not self._reads_missing(statement, parsed, at_top)
+            if not is_begun or self._is_last(statement, parsed, at_top):
+                self._found.update(body[index + is_begun :])
+                return True
+            if isinstance(statement, ast.Assign):
+                place = Site(self._module, statement.value)
+                parsed.update((name.id, place) for name in statement.targets if isinstance(name, ast.Name))
+        return False
+
+    def _is_last(self, statement: ast.stmt, parsed: dict[str, Site], at_top: bool) -> bool:
+        """Whether what is inside a statement certainly fails."""
+        if isinstance(statement, _FUNCTION) and self._has_parser:
+            self._fails(statement.body, {}, at_top=False)
+        elif isinstance(statement, ast.With) or (isinstance(statement, ast.If) and is_main_guard(statement)):
+            return self._fails(statement.body, parsed, at_top=at_top)
+        elif isinstance(statement, ast.If) and self._has_parser:
+            arms = [self._fails(arm, dict(parsed), at_top=False) for arm in (statement.body, statement.orelse)]
+            return all(arms)
+        return False
+
+    def _reads_missing(self, statement: ast.stmt, parsed: dict[str, Site], at_top: bool) -> bool:
+        part = _done_in_any_case(statement)
+        return part is not None and any(self._is_missing(node, parsed, at_top) for node in evaluated(part))
+
+    def _is_missing(self, node: ast.AST, parsed: dict[str, Site], at_top: bool) -> bool:
+        if at_top and self._is_whole and isinstance(node, ast.Name):
+            is_read = isinstance(node.ctx, ast.Load) and not is_provided(self._module, node.id)
+            return is_read and is_unbound(self._project, self._module, node.id, node)
+        holder = node.value.id if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else ""
+        if not isinstance(node, ast.Attribute) or holder not in parsed or not lacks_option(parsed[holder], node.attr):
+            return False
+        return not may_be_set(node.attr, {holder}, self._project.closure(self._module))
 
 
-def _done_in_any_case(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """The statements that are reached one after the other, of others what they begin with: the test of an ``if``."""
-    for statement in body:
-        if is_main_guard(statement) and isinstance(statement, ast.If):
-            yield from _done_in_any_case(statement.body)
-        elif isinstance(statement, ast.If | ast.While):
-            yield statement.test
-        elif isinstance(statement, ast.For):
-            yield statement.iter
-        elif isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign):
-            yield statement
+def _done_in_any_case(statement: ast.stmt) -> ast.AST | None:
+    """The statement itself if it is a simple one, of others what they begin with: the test of an ``if``."""
+    if isinstance(statement, ast.If | ast.While):
+        return None if is_main_guard(statement) else statement.test
+    if isinstance(statement, ast.For):
+        return statement.iter
+    return statement if isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign) else None
+
+
+def without(tree: ast.AST, left: frozenset[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes below one, but for some statements and what is in these."""
+    pending = [tree]
+    for node in pending:  # which grows meanwhile
+        if node not in left:
+            yield node
+            pending.extend(ast.iter_child_nodes(node))

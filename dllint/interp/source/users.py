@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.failing import line_of_failure
+from dllint.interp.source.failing import left_out, without
 from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside
@@ -147,12 +147,13 @@ class _Search:
             return False
         names = {name, *_aliases(user, name)}
         others = _libraries(user) | (frozenset() if is_own else self._of_others(user, names, module))
-        for statement in self._started(user):
+        left = left_out(user, self._project)
+        for statement in (each for each in user.tree.body if each not in left):
             if (user.file, statement.lineno) in self._seen or _passes_on(statement):
                 continue
             if user.words_in(statement).isdisjoint(names):
                 continue
-            if not any(mentions(statement, each, but_of=others) for each in names):
+            if not any(mentions(statement, each, but_of=others, left=left) for each in names):
                 continue
             if isinstance(statement, Definition):
                 if user.source.notebook is not None or self.is_used(user, statement):
@@ -187,15 +188,6 @@ class _Search:
             return True
         return is_trial(user, guard, allowed=PARSING) and is_there_for_others(self._project, user)
 
-    def _started(self, user: SourceModule) -> Iterator[ast.stmt]:
-        """The statements at the top of a file, up to the one with which it certainly fails as a script."""
-        stop = line_of_failure(user, self._project)
-        for statement in user.tree.body:
-            if stop is None or (statement.end_lineno or 0) < stop:
-                yield statement
-            elif is_main_guard(statement) and isinstance(statement, ast.If):
-                yield from (each for each in statement.body if (each.end_lineno or 0) < stop)
-
 
 def _is_collected(module: SourceModule, definition: ast.stmt, name: str) -> bool:
     """Whether a runner of tests may find a definition by its name: not a class that is made with arguments."""
@@ -204,15 +196,18 @@ def _is_collected(module: SourceModule, definition: ast.stmt, name: str) -> bool
     return name.lower().startswith("test") and not is_made_with and not is_trial(module, definition)
 
 
-def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()) -> bool:
+def mentions(
+    tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset(), left: frozenset[ast.AST] = frozenset()
+) -> bool:
     """Whether code uses a name, or a text of one word has it (``getattr``, a registry, an entry point).
 
     Args:
         tree: the code.
         name: a variable, attribute or method.
         but_of: variables that are something else, and so are their attributes.
+        left: statements that do not count.
     """
-    return any(_is_use(node, name, but_of) for node in ast.walk(tree))
+    return any(_is_use(node, name, but_of) for node in without(tree, left))
 
 
 def callers_of_method(tree: ast.AST, name: str, owner: str) -> Iterator[str]:
