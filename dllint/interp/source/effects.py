@@ -181,6 +181,8 @@ class Effects:
 
     def _given(self, read: _Read, call: ast.Call, hops: int) -> bool:
         """Whether what is called, wherever something of its name is defined, does something with what it is given."""
+        if self._is_of_library(read.module, call.func):
+            return True
         name = _name_where_defined(read.module, call.func)
         functions = list(self._defined(name))
         if not functions and isinstance(read.node, ast.keyword) and self._is_field(name, read.node.arg or ""):
@@ -196,6 +198,18 @@ class Effects:
             if self._taken(module, function, lost, hops, is_text=read.is_text):
                 return True
         return False
+
+    def _is_of_library(self, module: SourceModule, called: ast.expr) -> bool:
+        """Whether what is called is imported from what is no file and no folder of the project: `visdom.Visdom`."""
+        root = called
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        dotted = imported_names(module.tree).get(root.id, "") if isinstance(root, ast.Name) else ""
+        package = dotted.partition(".")[0]
+        return package != "" and not any(
+            package == each.file.stem or any(package == folder.name for folder in each.file.parents)
+            for each in self._modules
+        )
 
     def _taken(
         self, module: SourceModule, function: ast.FunctionDef, lost: LostValue, hops: int, *, is_text: bool = False
