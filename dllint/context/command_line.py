@@ -72,14 +72,15 @@ class CommandLine(Sources):
         )
 
     def _is_read_from_file(self, name: str, where: Module) -> bool:
-        """Whether all options go into a checkpoint, and a file that loads one reads an option of this name."""
+        """Whether all options go into a file, and code that loads one reads what is called so, or looks that up."""
         names = {*USUAL_NAMES, *namespaces(where.tree)}
         saved = (call for call in nodes_of(where.tree).of(ast.Call) if last_of(call.func) in _KEEPING)
         given = (value for call in saved for value in (*call.args, *(each.value for each in call.keywords)))
         entries = (value for table in nodes_of(where.tree).of(ast.Dict) for value in table.values)
         if not any(last_of(each) in names for each in (*given, *entries)):
             return False
-        reading = self._machine.project.mentioning(re.compile(rf"\.{re.escape(name)}\b"), _LOADING)
+        looked_up = re.compile(rf"\.{re.escape(name)}\b|\[['\"]{re.escape(name)}['\"]")
+        reading = self._machine.project.mentioning(looked_up, _LOADING)
         return any(each is not where and not _adds(each, name) for each in reading)
 
     def _is_read_without_prefix(self, read: Mapping[SourceModule, Names], name: str) -> bool:

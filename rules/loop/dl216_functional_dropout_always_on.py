@@ -207,6 +207,14 @@ def has_its_rate_chosen_by_the_mode(event: Event, method: Frame, rate: Value | N
     return any(isinstance(node, ast.Assign) and _binds_rate(node, rates) for test in tests for node in ast.walk(test))
 
 
+def is_thrown_away(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
+    """nobody takes the result, so that nothing drops at all"""
+    place = event.site
+    is_statement = isinstance(next(ctx.ancestors(place, ast.AST), None), ast.Expr) and isinstance(place.node, ast.Call)
+    is_in_place = any(each.arg == "inplace" for each in getattr(place.node, "keywords", ()))
+    return is_statement and not is_in_place and len(getattr(place.node, "args", ())) < 4
+
+
 def _assumed_evaluation(method: Frame, ctx: Context) -> list[Assumption]:
     """That somebody evaluates the module, which nobody does with what only judges another network."""
     if not ctx.speaks_of("adversary", method.owner):
@@ -237,6 +245,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         happens_once,
         is_random_by_design,
         is_kept_by_the_module,
+        is_thrown_away,
         is_decided_by_a_condition,
         is_decided_by_the_mode,
         has_its_rate_chosen_by_the_mode,

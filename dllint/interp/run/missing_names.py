@@ -74,13 +74,13 @@ def _is_forgotten(machine: Machine, node: ast.Name, scope: Scope) -> bool:
 
     What functions bind for themselves is missing at the top of a file, nor in other functions. Of a file that stands
     alone, and in an editor, where all may be unfinished, only modules of Python's that it does not import are such
-    names: a program has a main guard, or imports others of its project.
+    names: a program has a main guard, or imports others of its project, and what it imports is a part of it.
     """
     module, name = scope.module, node.id
     if not _is_run(machine) or is_provided(module, name):
         return False
     project = machine.project
-    is_whole = name in sys.stdlib_module_names or is_of_project(machine, module)
+    is_whole = name in sys.stdlib_module_names or is_of_project(machine, module) or is_of_project(machine, machine.main)
     if not is_whole and not _lacks_nothing_else(machine, name, module):
         return False
     if not module.binds(name) and lacks(project, module, name):

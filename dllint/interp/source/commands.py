@@ -62,7 +62,8 @@ def commands_in(file: Path, text: str) -> Iterator[Command]:
     changes, cloned = list(_CHANGED.finditer(whole)), tuple(_CLONED.findall(whole))
     folders = tuple(dict.fromkeys(change[1] for change in changes))
     for match in _STARTED.finditer(whole):
-        rest = _COMPUTED.sub("$", match["rest"]) if not match[0].lstrip().startswith("`") else match["rest"]
+        is_quoted = "`" in whole[match.start() : match.start("start")]  # up to the next backtick
+        rest = match["rest"] if is_quoted else _COMPUTED.sub("$", match["rest"])
         words = [word.strip("\"'") for word in _WORD.findall(_ENDS.split(rest, maxsplit=1)[0])]
         at = next((place for place, word in enumerate(words) if word.endswith(".py")), None)
         if at is None or _OTHERWISE.match(match["rest"]):
