@@ -92,8 +92,8 @@ class Releases(Sources):
             release = known.get(name) or known.get(name.rpartition(".")[0], "")
             if isinstance(site.node, ast.alias) and name.partition(".")[0] != "torchtext":
                 yield site, name, release
-        for alias, name in plain_imports(module.tree):
-            if name in known and name.partition(".")[0] != "torchtext":
+        for alias, name in plain_imports(module.tree):  # what is of the library itself, and not for an early one
+            if known.get(name, "").startswith(f"{name.partition('.')[0]} "):
                 yield Site(module, alias), name, known[name]
         for node in numbers_read(module):
             limits = self.facts.clues["item"]
