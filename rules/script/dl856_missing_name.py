@@ -66,6 +66,7 @@ _ERRORS = {
 }  # fmt: skip
 
 _ASKING = ("isinstance", "hasattr", "type", "issubclass")
+_OF_CLASSES = ("__class__", "__module__")
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -80,9 +81,10 @@ def is_told_apart(event: NameMissing, ctx: Context) -> bool:
     owner = event.site.node.value if isinstance(event.site.node, ast.Attribute) else None
     around = (*ctx.ancestors(event.site, ast.If), *ctx.ancestors(event.site, ast.IfExp))
     tests = [each.test for each in around if isinstance(each, ast.If | ast.IfExp)]
-    parts = (part for test in tests for made in ctx.made_of(event.site, test) for part in ast.walk(made))
+    parts = [part for test in tests for made in ctx.made_of(event.site, test) for part in ast.walk(made)]
     calls = (each for each in parts if isinstance(each, ast.Call) and each.args)
-    asked = (each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in _ASKING)
+    asked = [each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in _ASKING]
+    asked += [each.value for each in parts if isinstance(each, ast.Attribute) and each.attr in _OF_CLASSES]
     return any(ast.dump(each) == ast.dump(owner) for each in asked if owner is not None)
 
 
