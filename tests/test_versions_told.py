@@ -31,7 +31,8 @@ def found(folder: Path, code: str, **files: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    ("readme", "is_early"), [("- pytorch 1.0\n", True), ("- PyTorch 1.4.0\n", False), ("- pytorch >= 1.0\n", False)]
+    ("readme", "is_early"),
+    [("- pytorch 1.0\n", True), ("- PyToch 1.0\n", True), ("- PyTorch 1.4.0\n", False), ("- pytorch >= 1.0\n", False)],
 )
 def test_a_release_that_a_readme_names_may_be_too_early(tmp_path: Path, readme: str, is_early: bool) -> None:
     assert bool(found(tmp_path, "DL313", train_py=READS_RATE, README_md=readme)) is not is_early

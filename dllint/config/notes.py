@@ -18,10 +18,12 @@ _MOST = 20  # notes in one folder
 _FIRST_CELLS = 50_000  # characters of a notebook
 _OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|conduct|security", re.IGNORECASE)
 _NAMES = (
-    r"python|pytorch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml|transformers|pytorch[- ]lightning"
+    r"python|py-?tor?ch|pytroch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml|transformers"
+    r"|pytorch[- ]lightning"
     r"|tensorflow(?:-gpu)?|scikit-learn|sklearn|pandas|numba|librosa|networkx|albumentations|mne|gensim|matplotlib"
     r"|cuda(?:[- ]?toolkit)?"
 )
+_MEANT = {"sklearn": "scikit-learn", "py-torch": "pytorch", "pytoch": "pytorch", "pytroch": "pytorch"}
 _BETWEEN = r"[\s:|*`(]{0,40}"  # bounded, as a note may be anything: a table of spaces, a line of 100,000 words
 _IN_PROSE = re.compile(
     rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]{{0,200}}\)|\]\[[^\[\]\n]{{0,80}}\])?{_BETWEEN}"  # [NumPy](https://numpy.org)
@@ -50,7 +52,7 @@ def told_by_text(text: str) -> Iterator[tuple[str, str]]:
     commands = list(installed_by(text))
     fixed = {name.lower() for name, _ in commands}
     for called, sign, first, last, later in _IN_PROSE.findall(text):
-        name = "scikit-learn" if called.lower() == "sklearn" else called
+        name = _MEANT.get(called.lower(), called)
         if not later and (last or sign not in (">", ">=", "≥")):
             yield name, f"{sign if sign in ('<', '<=') else '=='}{last or first}"
         elif name.lower() not in fixed:

@@ -29,7 +29,7 @@ _CONTAINERS = frozenset(
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
 _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
-_LOOKED_UP = re.compile(r"\b(getattr|(named_)?(children|modules)|_modules|__dict__|vars|self\.apply)\b")
+_LOOKED_UP = re.compile(r"\b(getattr|(named_)?children|_modules|__dict__|vars)\b")  # by who calls them one by one
 _NORMS = re.compile(r"BatchNorm|batch_norm")
 _ARITHMETIC = frozenset(("-", "/", "//", "%", "**"))  # lists of layers are added and multiplied
 _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")

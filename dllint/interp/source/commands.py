@@ -27,6 +27,8 @@ _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 _OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
 _OTHERWISE = re.compile(r"-c|-m(?!\s+(?:torch\.distributed\.(?:launch|run)|accelerate\.commands\.launch)\s)")  # no file
 
+_HIDDEN = re.compile(r"<!--.*?-->", re.DOTALL)  # from who reads a page
+
 _CHANGED = re.compile(r"\bcd[ \t]+[\"']?([\w./~$-]+)")
 _CLONED = re.compile(r"\bgit[ \t]+clone\b[^\n]*?([\w.-]+?)(?:\.git)*/?[)\"'`]*[ \t]*$", re.MULTILINE)
 _COMPUTED = re.compile(r"\$\([^()\n]*\)|`[^`\n]*`|<\([^()\n]*\)")  # what another command gives
@@ -58,7 +60,7 @@ class Command:
 def commands_in(file: Path, text: str) -> Iterator[Command]:
     """The commands in a text that have lines of their own and run a file; comments of a shell script have none."""
     whole = _CONTINUED.sub(lambda match: " " * (len(match[0]) - 1) + "\r", text.replace("\r\n", "\n"))  # just as long
-    whole = _with_programs(whole)
+    whole = _HIDDEN.sub(lambda match: re.sub(r"[^\n\r]", " ", match[0]), _with_programs(whole))
     changes, cloned = list(_CHANGED.finditer(whole)), tuple(_CLONED.findall(whole))
     folders = tuple(dict.fromkeys(change[1] for change in changes))
     for match in _STARTED.finditer(whole):
