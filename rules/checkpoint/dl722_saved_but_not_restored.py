@@ -143,8 +143,20 @@ def _name_of_part(part: Part, saved: Saved, ctx: Context) -> str:
         return "optimizer"
     if _is_average(part, ctx):
         return "average"
-    is_score = ctx.speaks_of("score", part.key) and part.key.startswith("best")
+    is_score = ctx.speaks_of("score", part.key) and part.key.startswith("best") and not _is_record(part, saved)
     return "score" if is_score and (_is_of_best(saved) or ctx.is_saved_again_and_again(saved)) else ""
+
+
+def _is_record(part: Part, saved: Saved) -> bool:
+    """Whether a score only goes with the best one, by their names: `"best_ssim": ssim` beside `"best_loss": best`."""
+    names = {each.key: _variable(saved.place_of(each)) for each in saved.parts}
+    own = names.pop(part.key, "")
+    return own != "" and not own.startswith("best") and any(name.startswith("best") for name in names.values())
+
+
+def _variable(place: Site) -> str:
+    """The variable or attribute that stands at a place; empty for any other expression."""
+    return getattr(place.node, "id", "") or getattr(place.node, "attr", "")
 
 
 def _is_of_best(saved: Saved) -> bool:

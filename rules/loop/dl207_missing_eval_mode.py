@@ -70,6 +70,7 @@ from dllint.api import (
     Value,
     insert_after,
     insert_before,
+    nodes_of,
     statement_around,
     together,
     walk,
@@ -152,9 +153,12 @@ def sets_training_mode_before(event: ModelForward, model: Value, ctx: Context) -
 
 
 def speaks_of_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
-    """a comment in the function speaks of the mode"""
+    """a comment in the function speaks of the mode, or in one that puts parts of the model into evaluation mode"""
     around = event.frame.definition or Site(event.site.module, event.site.module.tree)
-    return ctx.speaks_of("mode", *ctx.comments_in(around))
+    off = (each for each in ctx.all_of(ModeChange) if each.training is False and each.frame.definition is not None)
+    parts = (each for each in off if any(ctx.is_part(part, model) for part in ctx.objects(each.model)))
+    places = [around, *(each.frame.definition for each in parts if each.frame.definition is not None)]
+    return any(ctx.speaks_of("mode", *ctx.comments_in(place)) for place in places)
 
 
 def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -166,12 +170,22 @@ def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 
 def is_switched_part_by_part(event: ModelForward, model: Value, ctx: Context) -> bool:
-    """the code that evaluates, or a method of the model, switches parts of it, as ``model.encoder.eval()`` does"""
+    """the code that evaluates, or a method of the model, switches parts of it, as ``model.encoder.eval()`` does, or the
+    model switches itself when it is called: ``self.eval()`` in its `forward`"""
+    if _switches_itself(model):
+        return True
     frames = list(event.frame.stack())
     off = (each for each in ctx.all_of(ModeChange) if each.training is False)
     changes = [e for e in off if e.frame.receiver is model or any(e.frame is frame for frame in frames)]
     parts = [part for change in changes for part in ctx.objects(change.model) if not ctx.is_same(part, model)]
     return any(ctx.is_part(part, model) for part in parts)
+
+
+def _switches_itself(model: Value) -> bool:
+    """Whether the `forward` of a model of the project puts it into evaluation mode, if it is told to."""
+    lineage = model.cls.lineage if isinstance(model, Instance) and isinstance(model.cls, Class) else ()
+    methods = (cls.members["forward"] for cls in lineage if "forward" in cls.members)
+    return any(ast.unparse(call.func) == "self.eval" for each in methods for call in nodes_of(each).of(ast.Call))
 
 
 def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:

@@ -89,6 +89,12 @@ def is_after_the_run(made: SchedulerCreated, found: Unstepped, ctx: Context) -> 
     return bool(loops) and ctx.is_beyond_run(made.scheduler, ctx.loop_count(loops[-1]))
 
 
+def is_stepped_by_a_class_below(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
+    """a class of another file that derives from the one which makes it steps it: this one alone does not train"""
+    owner, name = made.frame.owner, ctx.name_of(made.scheduler)
+    return bool(owner and name) and ctx.project_mentions(rf"\bclass \w+\([^)]*\b{owner}\b", rf"\bself\.{name}\.step\(")
+
+
 class SchedulerNeverStepped(Rule):
     code = "DL317"
     name = "scheduler-never-stepped"
@@ -97,7 +103,13 @@ class SchedulerNeverStepped(Rule):
     triggers = (("lr_scheduler", "get_scheduler", "LRScheduler"), ("step",))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
-    excuses = (has_its_step_in_a_comment, is_the_same_at_each_step, is_after_the_run, is_followed_by_another)
+    excuses = (
+        has_its_step_in_a_comment,
+        is_the_same_at_each_step,
+        is_after_the_run,
+        is_followed_by_another,
+        is_stepped_by_a_class_below,
+    )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for found in ctx.unstepped_schedulers():
