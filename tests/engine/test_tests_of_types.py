@@ -74,3 +74,48 @@ elif given is not None:
 @pytest.mark.parametrize("value", ["model.predict", "model.predict if load('b') else Net().predict"])
 def test_a_method_of_one_of_several_objects_can_be_called(tmp_path: Path, value: str) -> None:
     assert not run(tmp_path, CALLED.format(value=value)).all_of(CallRefused)
+
+
+CLASSES = """
+from elsewhere import Other, load
+
+class Agent:
+    def describe(self):
+        if isinstance(self, Learner):
+            return convert(1, 2)
+
+class Actor(Agent):
+    pass
+
+class Learner(Agent):
+    pass
+
+class Guest(load("guest"), Agent):
+    pass
+
+def convert(value):
+    return value
+
+def look(agent):
+    if isinstance(agent, {kind}):
+        return convert(agent, 1)
+
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "is_reached"),
+    [
+        ("Learner", "look(Actor())", False),
+        ("(Learner, Guest)", "look(Actor())", False),
+        ("Agent", "look(Actor())", True),
+        ("(Learner, Actor)", "look(Actor())", True),
+        ("Learner", "look(Guest())", True),  # which may be one, for all that is known of its bases
+        ("Learner", "Agent().describe()", True),  # as somebody may call it on an object of a class below
+        ("Other", "look(Actor())", True),
+    ],
+)
+def test_an_object_of_one_class_is_none_of_another(tmp_path: Path, kind: str, call: str, is_reached: bool) -> None:
+    program = CLASSES.format(kind=kind, call=call)
+    assert bool(run(tmp_path, program).all_of(CallRefused)) is is_reached

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dllint.choices import Choice, alternatives, choose
 from dllint.forms import attribute_of
 from dllint.interp.run.attributes import attributes_of, class_of, get_attribute, set_attribute
-from dllint.interp.run.classes import find_member
+from dllint.interp.run.classes import find_member, has_unknown_base
 from dllint.interp.run.containers import is_conditional
 from dllint.interp.run.overriding import overridden
 from dllint.interp.run.unrolling import listed, numbers_of
@@ -87,7 +87,7 @@ def _is_instance_of(machine: Machine, value: Value, wanted: Value) -> bool | Non
         return None
     if isinstance(value.cls, Class):
         if isinstance(wanted, Class):
-            return True if any(a is wanted or a.node is wanted.node for a in value.cls.lineage) else None
+            return _derives_from(value.cls, wanted)
         return True if isinstance(wanted, External) and wanted.name in value.cls.library_bases else None
     if not isinstance(wanted, External):
         return None
@@ -97,6 +97,16 @@ def _is_instance_of(machine: Machine, value: Value, wanted: Value) -> bool | Non
         return None if wanted.name.endswith("LRScheduler") else False  # none of the others has one derived from it
     is_final = machine.facts.role(wanted.name) in ("loss-class", "wrapper")  # from which no class of torch's derives
     return False if is_final and machine.facts.role(value.cls) else None
+
+
+def _derives_from(cls: Class, wanted: Class) -> bool | None:
+    """Whether objects that are made of a class are of another one; what is said of a class may be said of one below."""
+    if any(each.node is wanted.node for each in cls.lineage):
+        return True
+    may_be = any(each.node is cls.node for each in wanted.lineage) or any(
+        each.name == wanted.name for each in cls.lineage
+    )
+    return None if may_be or has_unknown_base(cls) else False
 
 
 _SCHEDULERS = "torch.optim.lr_scheduler."
