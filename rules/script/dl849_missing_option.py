@@ -24,12 +24,13 @@ file is written.
 Options that any file of the program may set (`args.device = ...`, `setattr`, `vars(args)`, settings that are read from
 a file), or has as a text (`getattr(args, "device")`); parsers that get options elsewhere: from a function, a parent, a
 loop; parsers that ask for one option of several, as the branch for none of them is never taken; namespaces that unknown
-code gets; what is caught; notebooks, which parse nothing.
+code gets before, by themselves or in another object; what is caught; notebooks, which parse nothing.
 
 ## On real code
 552 public repositories: five findings. Three were true (a parser that calls the option something else, twice one that
 does not have it), one was in a draft that nobody runs, and one was false, in the last branch of a choice that the
 parser asks for; such parsers are passed over since. Five more are questions, as no command runs the file to that line.
+In 977 others 12: 11 true, and one doubtful, in a draft that says of itself that it is none yet.
 """
 
 from __future__ import annotations
