@@ -53,6 +53,7 @@ from dllint.api import (
     RandomSeeded,
     Rule,
     StateRestored,
+    Symbol,
     Value,
     Where,
     attribute_of,
@@ -117,5 +118,9 @@ class RanksStartApart(Rule):
 
 
 def _is_gradient(value: Value, ctx: Context) -> bool:
-    """Whether a value is made of the gradients of parameters."""
-    return any(attribute_of(source, "grad") is not None for source in ctx.sources(value))
+    """Whether a value is made of the gradients of parameters, and of no numbers that came of them: a loss, a norm."""
+    return any(attribute_of(source, "grad") is not None for source in ctx.sources_up_to(value, _is_number))
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Symbol) and value.name in ("torch.tensor", ".item", "float")

@@ -98,7 +98,8 @@ def guarded_nodes(tree: ast.Module) -> frozenset[int]:
     """What runs only if it works, by `id`: in a ``try``, after ``hasattr``, below a test of a version."""
     nodes = nodes_of(tree)
     tests = (node for node in nodes.of(ast.If, ast.IfExp) if _asks_what_there_is(node.test))
-    return frozenset(id(inner) for node in (*nodes.of(ast.Try), *tests) for inner in walk(node))
+    parts = (node for node in nodes.of(ast.BoolOp) if any(map(_asks_what_there_is, node.values[:-1])))
+    return frozenset(id(inner) for node in (*nodes.of(ast.Try), *tests, *parts) for inner in walk(node))
 
 
 def _position(use: tuple[ast.expr | ast.alias, str]) -> tuple[int, ...]:
