@@ -149,12 +149,12 @@ def _name_of_part(part: Part, saved: Saved, ctx: Context) -> str:
 
 def _is_record(part: Part, saved: Saved) -> bool:
     """Whether a score only goes with the best one, by their names: `"best_ssim": ssim` beside `"best_loss": best`."""
-    names = {each.key: _variable(saved.place_of(each)) for each in saved.parts}
+    names = {each.key: _written_as(saved.place_of(each)) for each in saved.parts}
     own = names.pop(part.key, "")
     return own != "" and not own.startswith("best") and any(name.startswith("best") for name in names.values())
 
 
-def _variable(place: Site) -> str:
+def _written_as(place: Site) -> str:
     """The variable or attribute that stands at a place; empty for any other expression."""
     return getattr(place.node, "id", "") or getattr(place.node, "attr", "")
 

@@ -42,7 +42,6 @@ epoch. Schedules that are stepped in one of so many turns: no finding in 763.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -84,7 +83,6 @@ _HORIZONS = {
     "get_polynomial_decay_schedule_with_warmup": ("num_training_steps",),
 }
 _OF_FUNCTION = ("lr_lambda",)
-_OF_STEPS = re.compile(r"iter|batch|(?:warm\w*|num|total|max)_?steps")
 _FRACTIONS = frozenset(("StepLR", "MultiStepLR"))  # their horizon is a part of the run, not all of it
 _OPERANDS = 2
 _STEEP = 0.95  # for each batch: 100 leave 1/170 of the rate
@@ -262,7 +260,7 @@ def _is_number_of(horizon: Value, epochs: Value) -> bool:
 
 def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon of constants equals the number of epochs, or (for milestones) lies within it."""
-    if any(_is_same_number(term, epochs) for term in _summands(horizon)) or _counts_steps(horizon):
+    if any(_is_same_number(term, epochs) for term in _summands(horizon)) or _counts_steps(horizon, ctx):
         return False
     number = ctx.constant(epochs)
     if not isinstance(number, int) or number < _FEW_EPOCHS:
@@ -275,9 +273,9 @@ def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context)
     return bool(ctx.constant(horizon) == number)
 
 
-def _counts_steps(horizon: Value) -> bool:
+def _counts_steps(horizon: Value, ctx: Context) -> bool:
     """Whether a horizon is a setting that counts steps, as its name says: `--warmup-iters`, and not `--step-size`."""
-    return isinstance(horizon, Setting) and _OF_STEPS.search(horizon.name) is not None
+    return isinstance(horizon, Setting) and ctx.speaks_of("number-of-steps", horizon.name)
 
 
 def _summands(value: Value) -> Iterator[Value]:

@@ -89,6 +89,9 @@ def test_a_heading_speaks_of_all_options_below_it() -> None:
 )
 def test_what_an_imported_file_trains_and_the_script_does_not_get_to(use: str, expected: str) -> None:
     tools = """
+        def measure(args):
+            return id(args)
+
         def score(args):
             return measure(args)
 
