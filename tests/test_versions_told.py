@@ -190,6 +190,9 @@ def test_the_channel_of_pytorch_has_no_torch_after_2_5(tmp_path: Path, told: dic
         ("setup_txt", "torch==2.1.0\n", False),
         ("requirements_txt", "http://x.org/whl/cu80/torch-0.2.0.post3-cp35-cp35m-manylinux1_x86_64.whl\n", True),
         ("requirements_txt", "https://x.org/whl/cu130/torch-2.11.0%2Bcu130-cp312-cp312-linux_x86_64.whl\n", False),
+        ("requirements_txt", "@EXPLICIT\nhttps://x.org/main/linux-64/python-dateutil-2.7.5-py37_0.tar.bz2\n", False),
+        ("requirements_txt", "@EXPLICIT\nhttps://x.org/main/linux-64/numpy-1.15.4-py37h7e9f1db_0.tar.bz2\n", True),
+        ("requirements_txt", "@EXPLICIT\nhttps://x.org/main/linux-64/numpy-2.1.3-py312h7e9f1db_0.conda#8f\n", False),
     ],
 )
 def test_what_pip_has_frozen_may_be_called_anything(tmp_path: Path, name: str, text: str, is_known: bool) -> None:
@@ -217,3 +220,9 @@ def test_a_release_needs_what_those_before_it_need(
     tmp_path: Path, code: str, script: str, told: str, is_ruled_out: bool
 ) -> None:
     assert bool(found(tmp_path, code, train_py=script, requirements_txt=told)) is not is_ruled_out
+
+
+@pytest.mark.parametrize(("readme", "is_found"), [("- spacy 2.1.8\n", False), ("- spaCy 3.1\n", True), ("", True)])
+def test_notes_tell_releases_of_other_libraries(tmp_path: Path, readme: str, is_found: bool) -> None:
+    script = "import spacy\nimport torch\nnlp = spacy.load('en')\n"
+    assert bool(found(tmp_path, "DL842", train_py=script, README_md=readme)) is is_found

@@ -21,6 +21,7 @@ _NAMES = (
     r"python|py-?tor?ch|pytroch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml|transformers"
     r"|pytorch[- ]lightning"
     r"|tensorflow(?:-gpu)?|scikit-learn|sklearn|pandas|numba|librosa|networkx|albumentations|mne|gensim|matplotlib"
+    r"|spacy|nltk|gym|timm|torchmetrics|kornia|monai|nibabel|imageio|pydicom|omegaconf"
     r"|cuda(?:[- ]?toolkit)?"
 )
 _MEANT = {"sklearn": "scikit-learn", "py-torch": "pytorch", "pytoch": "pytorch", "pytroch": "pytorch"}

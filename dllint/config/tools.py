@@ -22,19 +22,21 @@ _LIST = re.compile(
 )  # `python-version: [3.6, 3.7]`, and one below the other
 _NUMBER = re.compile(r"(?<![\w.])3\.\d+(?:\.\d+)?")
 _INSTALLED = re.compile(r"(?m)^install_requires\s*=[ \t]*([^\n]*(?:\n[ \t]+[^\n]*)*)")
-_WHEEL = re.compile(r"/([\w.]+)-(\d+(?:\.\d+)*)(?:\.post\d+)?(?:(?:\+|%2B)[\w.]+)?-[^/\s]*\.whl")
+_WHEEL = re.compile(  # of pip, or an archive of conda: `…/linux-64/pillow-5.3.0-py37h34e0f95_0.tar.bz2`
+    r"/([\w.-]+?)-(\d+(?:\.\d+)*)(?:\.post\d+)?(?:(?:\+|%2B)[\w.]+)?-(?:[^/\s]*\.whl|[^/\s-]*\.(?:tar\.bz2|conda)\b)"
+)
 _OF_PACKAGE = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 _SERVICES = (".travis.yml", ".gitlab-ci.yml", "azure-pipelines.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
 
 
 def version_of_wheel(url: str) -> str:
-    """What the address of a wheel says: ``==1.13.0`` for ``…/torch-1.13.0%2Bcu117-cp39-cp39-linux_x86_64.whl``."""
+    """What the address of a wheel or an archive of conda says: ``==1.13.0`` for ``…/torch-1.13.0%2Bcu117-cp39.whl``."""
     match = _WHEEL.search(url)
     return f"=={match.group(2)}" if match else ""
 
 
 def package_of_wheel(url: str) -> str:
-    """The package of which an address has a wheel; empty for any other text."""
+    """The package of which an address has a wheel, or an archive of conda; empty for any other text."""
     match = _WHEEL.search(url) if url.lstrip().startswith(("http://", "https://")) else None
     return match.group(1) if match else ""
 

@@ -155,6 +155,13 @@ def gets_no_gradients(backward: Backward, loop: Loop, optimizer: Value, ctx: Con
     return bool(behind and modules) and known and others and not _trains(backward, optimizer, ctx)
 
 
+def has_another_that_steps(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """another optimizer has the same networks, and takes steps: this one is left over"""
+    modules, _ = ctx.parameters_of(optimizer)
+    others = [module for each in ctx.stepped_optimizers() for module in ctx.parameters_of(each)[0]]
+    return bool(modules) and all(any(ctx.is_same(module, other) for other in others) for module in modules)
+
+
 class MissingOptimizerStep(Rule):
     code = "DL201"
     name = "missing-optimizer-step"
@@ -175,6 +182,7 @@ class MissingOptimizerStep(Rule):
         is_stepped_by_name,
         has_gradients_read,
         gets_no_gradients,
+        has_another_that_steps,
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:

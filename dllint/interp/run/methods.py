@@ -376,7 +376,7 @@ def _apply(machine: Machine, base: Value, name: str, arguments: Arguments, site:
 # Methods that do the same on every module, so that it does not matter which of several it is.
 OF_ANY_MODULE = frozenset(
     ("train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad", "load_state_dict", "requires_grad_",
-     "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "modules", "named_modules", "children")
+     "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "modules", "named_modules", "children")
 )  # fmt: skip
 
 _METHODS: dict[str, Method] = {
@@ -397,14 +397,7 @@ _METHODS: dict[str, Method] = {
     "next": builtin_calls.next_of,
     "train": _train,
     "eval": _train,
-    "to": _same_module,
-    "cuda": _same_module,
-    "cpu": _same_module,
-    "half": _same_module,
-    "float": _same_module,
-    "double": _same_module,
-    "bfloat16": _same_module,
-    "to_empty": _same_module,
+    **dict.fromkeys(("to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "to_empty"), _same_module),
     **dict.fromkeys(("parameters", "children", "modules"), _parameters),
     **dict.fromkeys(("named_parameters", "named_children", "named_modules"), _parameters),
     "state_dict": _state_dict,
