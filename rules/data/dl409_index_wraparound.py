@@ -75,7 +75,7 @@ class IndexWraparound(Rule):
             if not name or length is None or not isinstance(owner, ast.ClassDef):
                 continue
             for remainder, divisor in _remainders(owner):
-                if divisor == name:
+                if divisor == name or _is_made_of(divisor, name, owner) or _is_made_of(name, divisor, owner):
                     yield self._report_needless(Site(program.module, remainder), name, ctx)
                     break
                 if not _is_read(name, owner):
@@ -118,6 +118,16 @@ def _remainders(owner: ast.ClassDef) -> Iterator[tuple[ast.BinOp, str]]:
                     divisor = counted_attribute(length) if length is not None else ""
                     if divisor:
                         yield node, divisor
+
+
+def _is_made_of(name: str, other: str, owner: ast.ClassDef) -> bool:
+    """Whether a list has one element for each of another one: ``self.names = [stem(each) for each in self.files]``."""
+    made = (each for each in nodes_of(owner).of(ast.Assign) if any(attribute_of_self(t) == name for t in each.targets))
+    for value in (each.value for each in made):
+        loop = value.generators[0] if isinstance(value, ast.ListComp) and len(value.generators) == 1 else None
+        if loop is not None and not loop.ifs and attribute_of_self(loop.iter) == other:
+            return True
+    return False
 
 
 def _is_read(name: str, owner: ast.ClassDef) -> bool:
