@@ -239,8 +239,9 @@ def _is_renamed(project: Project, parts: list[str]) -> bool:
             if not level and name.partition(".")[0] == package:
                 asked.setdefault(name, set()).update(_wanted_of(user, name))
     places = [set(_folders_with(project, name.split(".")[1:], wanted)) for name, wanted in asked.items()]
-    common = set.intersection(*places) if len(places) > 1 else set()
-    return bool(common) and project.root not in common
+    common = set.intersection(*places) if places else set()
+    is_alike = any(each.name.rstrip("s") == package.rstrip("s") for each in common)  # `net` for `nets`
+    return bool(common) and project.root not in common and (len(places) > 1 or is_alike)
 
 
 def _folders_with(project: Project, tail: list[str], wanted: set[str]) -> Iterator[Path]:
