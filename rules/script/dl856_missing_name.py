@@ -50,6 +50,7 @@ passed over since, and so is what files of another folder import, or what lies i
 name may be meant (one more false finding, which later changes had brought). Most doubtful ones are in drafts and
 copies, or in scripts that end before. With that, and with names of one file and attributes of one class as one
 finding, the same repositories show 53 of the true findings, 14 of the doubtful ones and 3 new ones, which are true.
+Names that files lack which a program imports: six more in 480 repositories, all true.
 """
 
 from __future__ import annotations
