@@ -75,7 +75,11 @@ class IndexWraparound(Rule):
             if not name or length is None or not isinstance(owner, ast.ClassDef):
                 continue
             for remainder, divisor in _remainders(owner):
-                if divisor == name or _is_made_of(divisor, name, owner) or _is_made_of(name, divisor, owner):
+                if (
+                    divisor == name
+                    or _has_one_for_each_of(divisor, name, owner)
+                    or _has_one_for_each_of(name, divisor, owner)
+                ):
                     yield self._report_needless(Site(program.module, remainder), name, ctx)
                     break
                 if not _is_read(name, owner):
@@ -120,7 +124,7 @@ def _remainders(owner: ast.ClassDef) -> Iterator[tuple[ast.BinOp, str]]:
                         yield node, divisor
 
 
-def _is_made_of(name: str, other: str, owner: ast.ClassDef) -> bool:
+def _has_one_for_each_of(name: str, other: str, owner: ast.ClassDef) -> bool:
     """Whether a list has one element for each of another one: ``self.names = [stem(each) for each in self.files]``."""
     made = (each for each in nodes_of(owner).of(ast.Assign) if any(attribute_of_self(t) == name for t in each.targets))
     for value in (each.value for each in made):
