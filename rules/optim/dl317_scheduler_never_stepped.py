@@ -55,6 +55,7 @@ from dllint.api import (
     Program,
     Rule,
     SchedulerCreated,
+    SchedulerStep,
     Unstepped,
     insert_after,
     is_bound_at,
@@ -89,10 +90,10 @@ def is_after_the_run(made: SchedulerCreated, found: Unstepped, ctx: Context) -> 
     return bool(loops) and ctx.is_beyond_run(made.scheduler, ctx.loop_count(loops[-1]))
 
 
-def is_stepped_by_a_class_below(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
-    """a class of another file that derives from the one which makes it steps it: this one alone does not train"""
-    owner, name = made.frame.owner, ctx.name_of(made.scheduler)
-    return bool(owner and name) and ctx.project_mentions(rf"\bclass \w+\([^)]*\b{owner}\b", rf"\bself\.{name}\.step\(")
+def is_made_where_one_is_stepped(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
+    """the same line makes a scheduler that is stepped, for another object: one of a class below, which trains"""
+    stepped = (each for event in ctx.all_of(SchedulerStep) for each in ctx.objects(event.scheduler))
+    return any(each.site is not None and each.site.node is made.site.node for each in stepped)
 
 
 class SchedulerNeverStepped(Rule):
@@ -108,7 +109,7 @@ class SchedulerNeverStepped(Rule):
         is_the_same_at_each_step,
         is_after_the_run,
         is_followed_by_another,
-        is_stepped_by_a_class_below,
+        is_made_where_one_is_stepped,
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
