@@ -18,8 +18,8 @@ _MOST = 20  # notes in one folder
 _FIRST_CELLS = 50_000  # characters of a notebook
 _OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|conduct|security", re.IGNORECASE)
 _NAMES = (
-    r"python|py-?tor?ch|pytroch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml|transformers"
-    r"|pytorch[- ]lightning"
+    r"python|pytorch|py-torch|pytoch|pytroch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml"
+    r"|transformers|pytorch[- ]lightning"
     r"|tensorflow(?:-gpu)?|scikit-learn|sklearn|pandas|numba|librosa|networkx|albumentations|mne|gensim|matplotlib"
     r"|spacy|nltk|gym|timm|torchmetrics|kornia|monai|nibabel|imageio|pydicom|omegaconf"
     r"|cuda(?:[- ]?toolkit)?"

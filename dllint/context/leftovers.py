@@ -34,7 +34,7 @@ _OTHER_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.system\b|(?<![.\w])(?:exec|e
 _OF_TRAINING = frozenset(
     ("lr", "learning", "training", "momentum", "decay", "wd", "epoch", "epochs", "nepoch", "optimizer", "optim",
      "scheduler", "warmup", "patience", "dropout", "betas", "beta1", "beta2", "accumulation", "accum", "milestones",
-     "grad", "gradient", "clip", "resume")
+     "grad", "gradient", "resume")
 )  # fmt: skip
 _TRAINING = _Matter(
     _OF_TRAINING,
