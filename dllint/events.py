@@ -323,14 +323,17 @@ class CallRefused(Event):
 
 @dataclass(slots=True, eq=False)
 class UnpackingRefused(Event, Generic[V]):
-    """Python refuses to unpack a ``value`` into ``count`` variables: it has one of some numbers of ``parts``."""
+    """Python refuses to unpack a ``value`` into ``count`` variables: it has one of some numbers of ``parts``.
+
+    There are none where it is what a function gives that returns nothing.
+    """
 
     value: V
     count: int
     parts: tuple[int, ...]
 
 
-Absence = Literal["unbound", "early", "main", "module", "object", "import"]
+Absence = Literal["unbound", "early", "main", "module", "object", "import", "nothing"]
 
 
 @dataclass(slots=True, eq=False)
@@ -339,8 +342,9 @@ class NameMissing(Event):
 
     ``absence`` tells how: nothing binds it (``unbound``); a function binds it later (``early``); its file binds it only
     when it is run itself (``main``); a file of the project has no such name, where it is read from it (``module``) or
-    imported (``import``); or an ``object`` of a class of the project has no such attribute. ``lacking`` is where that
-    file, function or class begins, and ``owner`` is its name.
+    imported (``import``); an ``object`` of a class of the project has no such attribute; or it is read of what a
+    function gives that returns ``nothing``. ``lacking`` is where that file, function or class begins, and ``owner`` is
+    its name.
     """
 
     name: str

@@ -49,6 +49,16 @@ class Const(Value):
         return f"Const({self.value!r})"
 
 
+class Nothing(Const):
+    """``None``, as what a call of a ``function`` gives that has no ``return`` with a value."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(None)
+        self.function = function
+
+
 class Setting(Value):
     """A value that a user sets from outside (command line, config class), with the default the program gives it.
 

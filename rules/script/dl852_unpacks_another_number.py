@@ -2,7 +2,7 @@
 
 A model returns its features as well since last week, a loader function gives a third loader, and one of the callers
 still has two names. Python finds out when it comes there: after the data have been read, in the first validation, or in
-the script that draws the figures.
+the script that draws the figures. Of a function that returns nothing, no variable can take anything either.
 
 Measured on Python 3.11 (a script of three epochs, whose `evaluate` gives two numbers for three names): the first epoch
 is trained, then comes `ValueError: not enough values to unpack (expected 3, got 2)`, and nothing is saved.
@@ -44,19 +44,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Rule, Site, UnpackingRefused
+from dllint.api import Context, Finding, Nothing, Rule, Site, UnpackingRefused
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def is_attempted(event: UnpackingRefused, ctx: Context) -> bool:
     """it is tried, and what Python says is caught"""
-    return ctx.is_caught(event.site, "ValueError")
+    return ctx.is_caught(event.site, _error(event))
 
 
 def may_be_another_file(event: UnpackingRefused, ctx: Context) -> bool:
     """the file of the function is found along a path that code changes, so that it may be another one"""
-    made = event.value.site
+    made = _unpacked(event)
     changes = (site for name in ("insert", "append", "extend") for site in ctx.method_calls(name, of="path"))
     return made is not None and made.module is not event.site.module and any(changes)
 
@@ -75,12 +75,13 @@ class UnpacksAnotherNumber(Rule):
         if ctx.excused(self, event):
             return
         parts = " or ".join(str(number) for number in event.parts)
+        given = f"{parts} values" if parts else f"what `{_function(event)}` returns, which is nothing"
         yield ctx.finding(
             self,
             event,
-            f"{event.count} variables are to take {parts} values",
+            f"{event.count} variables are to take {given}",
             assuming=ctx.assumed_to_get_to(event.site),
-            effect="Python raises a ValueError here, and the run ends",
+            effect=f"Python raises a {_error(event)} here, and the run ends",
             help="take as many values as are returned, or return as many as are taken",
             trace=[
                 *ctx.calls_to(event),
@@ -90,8 +91,23 @@ class UnpacksAnotherNumber(Rule):
         )
 
 
+def _error(event: UnpackingRefused) -> str:
+    """What Python raises."""
+    return "ValueError" if event.parts else "TypeError"
+
+
+def _function(event: UnpackingRefused) -> str:
+    """The function that returns nothing."""
+    return event.value.function.name if isinstance(event.value, Nothing) else ""
+
+
+def _unpacked(event: UnpackingRefused) -> Site | None:
+    """Where the values are put together, or the function begins that returns nothing."""
+    return event.value.function.site if isinstance(event.value, Nothing) else event.value.site
+
+
 def _put_together(event: UnpackingRefused) -> Iterator[tuple[Site, str]]:
     """Where the values come from, if that is another line."""
-    made = event.value.site
+    made = _unpacked(event)
     if made is not None and (made.module is not event.site.module or made.line != event.site.line):
-        yield made, "the values are put together here"
+        yield made, "the values are put together here" if event.parts else "this function returns nothing"

@@ -63,7 +63,7 @@ from dllint.api import Context, Finding, NameMissing, Rule
 
 _ERRORS = {
     "unbound": "NameError", "main": "NameError", "early": "UnboundLocalError", "import": "ImportError",
-    "module": "AttributeError", "object": "AttributeError",
+    "module": "AttributeError", "object": "AttributeError", "nothing": "AttributeError",
 }  # fmt: skip
 
 _ASKING = ("isinstance", "hasattr", "type", "issubclass")
@@ -109,6 +109,10 @@ class MissingName(Rule):
             "early": (f"{name} is read before {owner} binds it", "this function binds it later"),
             "module": (f"{name} is read from {owner}, which has no such name", "this file binds no such name"),
             "import": (f"{name} is imported from {owner}, which has no such name", "this file binds no such name"),
+            "nothing": (
+                f"{name} is read of what {owner} gives, which returns nothing",
+                "this function returns nothing",
+            ),
             "object": (f"{owner} has no attribute {name}, and nothing sets it", "this class has no such attribute"),
         }[event.absence]
         yield ctx.finding(
@@ -129,6 +133,8 @@ def _with_article(error: str) -> str:
 def _remedy(event: NameMissing) -> str:
     if event.absence == "unbound" and event.name in sys.stdlib_module_names:
         return f"write `import {event.name}` at the top of `{event.owner}`"
+    if event.absence == "nothing":
+        return f"return from `{event.owner}` what is to have `{event.name}`"
     if event.absence in ("early", "main"):
         return f"assign `{event.name}` before, or pass it as a parameter"
     return f"add `{event.name}` to `{event.owner}`, or write the name that is meant"

@@ -17,7 +17,7 @@ from dllint.interp.run.samples import parts_of_call, parts_of_sample
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
-from dllint.values import Arguments, Const, Items, Scope, Symbol, Value
+from dllint.values import Arguments, Const, Items, Nothing, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -76,8 +76,8 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
     starred = next((i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)), None)
     if starred is None:
         value = _mapped(machine, value, len(target.elts), site)
-        parts = _other_parts(machine, value, len(target.elts)) if machine.block is not None else []
-        if parts:
+        parts = _other_parts(machine, value, len(target.elts)) if machine.block is not None else set()
+        if parts or (isinstance(value, Nothing) and machine.block is not None):
             machine.emit(UnpackingRefused(site, value, len(target.elts), tuple(sorted(parts))))
             raise CallError(site)
         value = _of_so_many(machine, value, len(target.elts))

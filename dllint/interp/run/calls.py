@@ -23,6 +23,7 @@ from dllint.interp.run.parameters import bind_parameters
 from dllint.interp.run.refusals import refusal
 from dllint.interp.run.supers import SuperProxy
 from dllint.interp.source.generators import is_endless
+from dllint.interp.source.nodes import nodes_of
 from dllint.sites import Guards, Site
 from dllint.values import (
     Arguments,
@@ -34,6 +35,7 @@ from dllint.values import (
     Instance,
     Items,
     ModuleReference,
+    Nothing,
     Partial,
     Setting,
     Symbol,
@@ -309,9 +311,29 @@ def invoke(
     if left == "raise" and activation.refused and not activation.returned and machine.block is not None:
         raise CallError(site)
     returned: list[tuple[Guards, Value]] = list(activation.returned)
+    if left is None and not returned and _returns_nothing(function, receiver):
+        return Nothing(function)
     if left is None or not returned:
         returned.append(((), Const(None)))
     return choose(returned)
+
+
+def _returns_nothing(function: Function, receiver: Value | None) -> bool:
+    """Whether a plain function, which is more than a stub, has no ``return`` with a value.
+
+    A method may have one in another class, of which the object may be where it is not known how it was made.
+    """
+    node = function.node
+    is_this = function.owner is None or (isinstance(receiver, Instance) and receiver.arguments.exact)
+    if not isinstance(node, ast.FunctionDef) or not is_this or node.decorator_list:
+        return False
+    is_stub = all(isinstance(each, ast.Pass | ast.Raise) or _is_constant(each) for each in node.body)
+    returns = (each for each in nodes_of(node).of(ast.Return, ast.Yield, ast.YieldFrom) if each.value is not None)
+    return not is_stub and not any(returns)
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _entered_by(function: Function) -> Iterable[ast.AST]:

@@ -20,7 +20,7 @@ from dllint.interp.source.bindings import bindings_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
-from dllint.values import Class, External, Instance, ModuleReference, Value
+from dllint.values import Class, External, Function, Instance, ModuleReference, Nothing, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -62,12 +62,22 @@ def missing_member(machine: Machine, base: Value, read: ast.Attribute, reader: S
     """That ``base.name`` raises `AttributeError`, if so: a file or a class of the project has no such name."""
     if isinstance(base, ModuleReference) and is_not_in(machine, base, read.attr):
         return NameMissing(Site(reader, read), read.attr, "module", *named(base.module))
+    if isinstance(base, Nothing):
+        return _of_nothing(machine, base.function, read, reader)
     cls = base.cls if isinstance(base, Instance) else base
     if not isinstance(base, Class | Instance) or not isinstance(cls, Class):
         return None
     lacking = cls.name, Site(cls.module, cls.node)
     is_missing = _has_not(machine, base, cls, read.attr, read.value)
     return NameMissing(Site(reader, read), read.attr, "object", *lacking) if is_missing else None
+
+
+def _of_nothing(machine: Machine, function: Function, read: ast.Attribute, reader: SourceModule) -> NameMissing | None:
+    """That an attribute is read of what a call gives, whose function returns nothing."""
+    if machine.block is None or machine.main.source.notebook is not None or hasattr(None, read.attr):
+        return None
+    lacking = function.qualified_name, Site(function.module, function.node)
+    return NameMissing(Site(reader, read), read.attr, "nothing", *lacking)
 
 
 def _has_not(machine: Machine, base: Class | Instance, cls: Class, name: str, node: ast.expr) -> bool:

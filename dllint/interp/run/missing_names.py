@@ -146,24 +146,30 @@ def is_of_project(machine: Machine, module: SourceModule) -> bool:
 
 
 def is_not_in(machine: Machine, base: Value, name: str) -> bool:
-    """Whether ``module.name`` raises `AttributeError`: a file of the project, beside the script, has no such name."""
+    """Whether ``module.name`` raises `AttributeError`: a file of the project has no such name.
+
+    It lies beside the script or in a folder below.
+    """
     if not isinstance(base, ModuleReference) or not _is_run(machine):
         return False
     module = base.module
     with machine.project.reading(module):
-        if module.folder != machine.main.folder or module.is_package or not lacks(machine.project, module, name):
+        is_below = machine.main.folder in (module.folder, *module.folder.parents)
+        if not is_below or module.is_package or not lacks(machine.project, module, name):
             return False
     return _is_found_beside(machine, module) and not _is_set_from_outside(machine, name)
 
 
 def _is_found_beside(machine: Machine, module: SourceModule) -> bool:
-    """Whether a file beside the script is what Python finds by its name: no library is called so, nor the folder that
-    they lie in, and the script is run itself. What files of another folder import, directly or not, finds other files,
+    """Whether a file by the script is what Python finds by its name: no library is called so, nor the folder that it
+    lies in, and the script is run itself. What files of another folder import, directly or not, finds other files,
     and a file of a package may be meant to be found from above."""
     project, main = machine.project, machine.main
     if _is_library(machine, module.file.stem) or module.file.stem == module.folder.name:
         return False
     if "__init__.py" in project.names_in(main.folder):
+        return False
+    if module.folder != main.folder and is_one_of_several(project, module):
         return False
     importers: dict[SourceModule, list[SourceModule]] = {}
     for each in project.mentioning():
@@ -175,7 +181,8 @@ def _is_found_beside(machine: Machine, module: SourceModule) -> bool:
         found = [each for each in importers.get(imported, ()) if each not in users]
         users.update(found)
         pending += found
-    return all(each.folder == main.folder and not any(project.notebooks_with(each.file.stem)) for each in users)
+    folders = {main.folder, module.folder}
+    return all(each.folder in folders and not any(project.notebooks_with(each.file.stem)) for each in users)
 
 
 def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing | None:

@@ -161,9 +161,21 @@ def may_be_set(name: str, holders: AbstractSet[str], modules: Sequence[SourceMod
     """
     stores = rf"(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
     sets = re.compile(f"{_sets_any_of(holders) if is_kept else _SETS_ANY}|{stores}")
-    if any(module.parse_error is not None or module.contains_in_code(sets) for module in modules):
+    if any(module.parse_error is not None or _contains(module, sets) for module in modules):
         return True
     return not is_kept and (any(map(_writes_attributes, modules)) or _may_get(holders, modules))
+
+
+def _contains(module: SourceModule, sets: re.Pattern[str]) -> bool:
+    """Whether code of a file matches; what other parsers in it are given is not about this one."""
+    if not module.contains_in_code(sets):
+        return False
+    added = [call for call in module.calls.get("add_argument", ()) if isinstance(call.func, ast.Attribute)]
+    if not added:
+        return True
+    inside = {line for call in added for line in range(call.lineno, (call.end_lineno or call.lineno) + 1)}
+    lines = module.source.text.splitlines()
+    return bool(sets.search("\n".join(line for number, line in enumerate(lines, 1) if number not in inside)))
 
 
 def _sets_any_of(holders: AbstractSet[str]) -> str:

@@ -128,8 +128,10 @@ def _may_change_folder(module: SourceModule) -> bool:
     """Whether a file goes to another folder before it has imported all that it needs at its top."""
     if not module.contains(_CHANGES_FOLDER):
         return False
-    if module.parse_error is not None or module.source.has_cells:
+    if module.parse_error is not None:
         return True
+    if module.source.has_cells:  # which may be run in another order
+        return bool(module.calls.get("chdir"))
     imports = [each.lineno for each in module.tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
     calls = (call.lineno for call in module.calls.get("chdir", ()))
     return bool(imports) and any(line < imports[-1] for line in calls)

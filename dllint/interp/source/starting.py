@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ from dllint.interp.source.misplaced import (
 )
 from dllint.interp.source.path_changes import added_folders, changes_search_path
 from dllint.interp.source.top_imports import LIBRARIES, is_left_out, is_there, look_at, needed_by
-from dllint.interp.source.trials import has_main_guard
+from dllint.interp.source.trials import has_main_guard, is_main_guard
 from dllint.interp.source.unbound_names import needed_unbound
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ _OWN = frozenset((  # names of files that people have of their own, and no libra
     "solver", "test", "tools", "train", "train_utils", "trainer", "trainers", "training", "training_utils",
     "transforms", "util", "utility", "utils",
 ))  # fmt: skip
+_MY = re.compile(r"my_?")  # `my_dataset`, `mymodel`
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,8 @@ def _missing_import(project: Project, module: SourceModule, added: Added) -> str
     is_run = (module.is_script or has_main_guard(module)) and not project.sets_search_path and added is not None
     says_where = is_run and changes_search_path(module)
     for each in (module, *needed_by(project, module)):
-        for name, level in _looked_for(project, each):
+        asked = chain(_looked_for(project, each), _imported_in_main(project, each) if each is module else ())
+        for name, level in asked:
             parts = name.split(".") if name else []
             if (added is None and not level) or project.find(each, name, level) is not None:
                 continue
@@ -139,6 +143,19 @@ def _looked_for(project: Project, module: SourceModule) -> Iterator[tuple[str, i
             continue
         if any(_is_folder_of_modules(project, base / name) for base in project.search_path(module.folder)):
             yield f"{name}.{wanted}", 0
+
+
+def _imported_in_main(project: Project, module: SourceModule) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports below its main guard, outside of any other condition."""
+    if not has_main_guard(module):
+        return
+    with project.glancing_at(module):
+        guarded = [each.body for each in module.tree.body if isinstance(each, ast.If) and is_main_guard(each)]
+        for statement in chain.from_iterable(guarded):
+            if isinstance(statement, ast.Import):
+                yield from ((alias.name, 0) for alias in statement.names)
+            elif isinstance(statement, ast.ImportFrom):
+                yield statement.module or "", statement.level
 
 
 def _unbound_name(project: Project, module: SourceModule) -> tuple[str, SourceModule] | None:
@@ -177,7 +194,7 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
     else:
         bases = (*project.search_path(importer.folder), *start.added)
         is_around = (
-            parts[0] in _OWN
+            _is_own(parts[0])
             or (len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases))
             or (start.is_run and _is_in_another_folder(project, importer, parts))
             or _is_renamed(project, parts)
@@ -200,6 +217,11 @@ def _is_in_another_folder(project: Project, importer: SourceModule, parts: list[
     return any(_defines(project, file, wanted) for file in found if file != importer.file)
 
 
+def _is_own(name: str) -> bool:
+    """Whether a module is called as people call files of their own, and no library is."""
+    return name in _OWN or (name not in LIBRARIES and _MY.sub("", name, count=1) in _OWN)
+
+
 def _is_one_of_several(project: Project, importer: SourceModule, parts: list[str]) -> bool:
     """Whether a file beside begins with the same word, and the name is none that libraries have: `Trainer_small`."""
     first, _, rest = parts[0].partition("_")
@@ -211,9 +233,15 @@ def _is_one_of_several(project: Project, importer: SourceModule, parts: list[str
 def _is_beside_by_another_name(project: Project, importer: SourceModule, parts: list[str]) -> bool:
     """Whether a file beside, with another name, defines all that is imported, of which a class is one.
 
-    The module is called like those that people have of their own: a library may be kept beside as a file, too.
+    The module is called like those that people have of their own: a library may be kept beside as a file, too. Of one
+    word, in the singular and in the plural, one is meant for the other.
     """
-    if len(parts) > 1 or parts[0] in LIBRARIES or _OWN.isdisjoint(parts[0].split("_")):
+    if len(parts) > 1 or parts[0] in LIBRARIES:
+        return False
+    other = parts[0].removesuffix("s") if parts[0].endswith("s") else f"{parts[0]}s"
+    if f"{other}.py" in project.names_in(importer.folder):
+        return True
+    if _OWN.isdisjoint(parts[0].split("_")):
         return False
     wanted = _wanted_of(importer, parts[0])
     if not any(_CLASS.fullmatch(name) for name in wanted):
