@@ -35,7 +35,7 @@ from dllint.interp.source.trials import (
     is_tried_in_notebook,
 )
 from dllint.interp.source.unbound_arms import unbound_after
-from dllint.interp.source.unreached_files import leads_nowhere
+from dllint.interp.source.unreached_files import leads_nowhere, may_mean
 from dllint.interp.source.unread_entries import unread_entry
 from dllint.interp.source.users import callers_of_method, is_only_trial
 from dllint.sites import Site
@@ -141,9 +141,9 @@ class Running(Assuming, Starting, SwitchedOff):
         around = [node for node in ancestors(site) if isinstance(node, Definition)]
         if not around and self._is_trial and (event is not None or self._is_in_main(site)):
             yield _ON_A_TRIAL
-        if event is not None or is_in_program:
-            yield from self._of_definition(site)
-        if event is None and is_in_program and not around:
+        unused = tuple(self._of_definition(site)) if event is not None or is_in_program else ()
+        yield from unused
+        if event is None and is_in_program and not unused:
             yield from self._of_file()
 
     def _of_file(self) -> Iterator[Assumption]:
@@ -164,9 +164,9 @@ class Running(Assuming, Starting, SwitchedOff):
         project, stem = self._machine.project, module.file.stem
         if stem in project.scripts_run or any(self._importers(module)) or any(project.notebooks_with(stem)):
             return True
-        return project.is_noted(stem) or any(
-            each is not module for each in project.mentioning(re.compile(rf"\b{re.escape(stem)}\b"))
-        )
+        mentioning = project.mentioning(re.compile(rf"\b{re.escape(stem)}\b"))
+        others = project.reading_each(each for each in mentioning if each is not module)
+        return project.is_noted(stem) or any(may_mean(each, stem) for each in others)
 
     def _of_definition(self, site: Site) -> Iterator[Assumption]:
         """That somebody uses the function, class or method at the top of a file that a place is in."""

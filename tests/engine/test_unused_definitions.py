@@ -354,10 +354,29 @@ GOES = SCRIPT.replace(" main()", " go()")  # in which nothing has the name of th
         ({"run.py": f"import main\n{GOES}"}, []),
         ({"run.py": GOES, "README.md": "See main.py.\n"}, []),
         ({"train.py": "import elsewhere\nelsewhere.fit(1)\n"}, ["effect"]),
+        ({"run.py": f"# from main import BEST\nfrom torch.utils import main\nmain.go()\n{GOES}"}, ["effect"]),
+        ({"run.py": f"from torch.utils import main\nmain.go('models.main')\n{GOES}"}, []),
+        ({"run.py": f"from models import main\n{GOES}"}, []),
         ({}, []),  # a library, or a part of something
     ],
-    ids=["nobody", "a-script", "a-note", "a-script-without-guard", "alone"],
+    ids=[
+        "nobody",
+        "a-script",
+        "a-note",
+        "a-script-without-guard",
+        "a-comment-and-a-library",
+        "a-text",
+        "a-folder",
+        "alone",
+    ],
 )
 def test_a_file_that_only_defines_is_there_for_who_imports_it(files: dict[str, str], expected: list[str]) -> None:
     source = "import numpy as np\nBEST = np.Inf\n"
     assert [kind for kind in kinds("DL842", source, {"README.md": "", **files}) if kind != "version"] == expected
+
+
+@pytest.mark.parametrize(("use", "expected"), [("", ["effect"]), ("import main\n", [])])
+def test_what_a_decorator_keeps_is_there_for_who_imports_its_file(use: str, expected: list[str]) -> None:
+    source = "import numpy as np\nKEPT = []\n\n@KEPT.append\ndef best(x):\n    return x or np.Inf\n"
+    files = {"README.md": "", "run.py": f"{use}{GOES}"}
+    assert [kind for kind in kinds("DL842", source, files) if kind != "version"] == expected

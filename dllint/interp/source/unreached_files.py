@@ -1,4 +1,4 @@
-"""Files that only files import to which nothing leads: the part of a copied library that no script uses."""
+"""Files that only files import to which nothing leads, or none: the part of a copied library that no script uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,24 @@ if TYPE_CHECKING:
     from dllint.interp.source.project import Project
 
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
+_FROM_LIBRARY = re.compile(r"\s*from (?:torch|torchvision|torchaudio|numpy|scipy|transformers|PIL)[\w.]* import\b")
 _LOOKED_FOR = re.compile(r"test_.*|.*_tests?|tests?|conftest|hubconf|setup")  # by tools
+
+
+def may_mean(module: SourceModule, name: str) -> bool:
+    """Whether code of a file may mean another file by a name: not in a comment, nor where it has that of a library."""
+    comments = module.comments
+    lines = (
+        line.removesuffix(comments.get(number, ""))
+        for number, line in enumerate(module.source.text.split("\n"), 1)
+        if name in line
+    )
+    word = rf"\b{re.escape(name)}\b"
+    told = [line for line in lines if re.search(word, line)]
+    others = [line for line in told if not _FROM_LIBRARY.match(line)]
+    if len(others) < len(told):
+        word = rf"['\"][^'\"]*{word}"
+    return any(re.search(word, line) for line in others)
 
 
 def leads_nowhere(project: Project, module: SourceModule) -> bool:
