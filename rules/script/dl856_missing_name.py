@@ -64,6 +64,7 @@ from dllint.api import Context, Finding, NameMissing, Rule
 _ERRORS = {
     "unbound": "NameError", "main": "NameError", "early": "UnboundLocalError", "import": "ImportError",
     "module": "AttributeError", "object": "AttributeError", "nothing": "AttributeError",
+    "library": "AttributeError",
 }  # fmt: skip
 
 _ASKING = ("isinstance", "hasattr", "type", "issubclass")
@@ -113,6 +114,7 @@ class MissingName(Rule):
                 f"{name} is read of what {owner} gives, which returns nothing",
                 "this function returns nothing",
             ),
+            "library": (f"{owner} has no attribute {name}", f"the name stands for {owner} from here on"),
             "object": (f"{owner} has no attribute {name}, and nothing sets it", "this class has no such attribute"),
         }[event.absence]
         yield ctx.finding(
@@ -135,6 +137,8 @@ def _remedy(event: NameMissing) -> str:
         return f"write `import {event.name}` at the top of `{event.owner}`"
     if event.absence == "nothing":
         return f"return from `{event.owner}` what is to have `{event.name}`"
+    if event.absence == "library":
+        return f"write what is meant in place of `{event.name}`"
     if event.absence in ("early", "main"):
         return f"assign `{event.name}` before, or pass it as a parameter"
     return f"add `{event.name}` to `{event.owner}`, or write the name that is meant"

@@ -7,7 +7,13 @@ attributes in a way that is not written out, and no file of the program gives th
 from __future__ import annotations
 
 import ast
+import copy
+import datetime
+import glob
+import pprint
+import random
 import re
+import time
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -18,15 +24,17 @@ from dllint.interp.run.missing_names import is_not_in, is_of_project, named
 from dllint.interp.run.unset_attributes import stores_left_out
 from dllint.interp.source.bindings import bindings_of
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.positions import ancestors
+from dllint.interp.source.positions import ancestors, enclosing_scope
 from dllint.sites import Site
-from dllint.values import Class, External, Function, Instance, ModuleReference, Nothing, Value
+from dllint.values import Class, External, Instance, Items, ModuleReference, Nothing, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
 
 _MODULE = "torch.nn.Module"
+_NAMED_ALIKE = {"copy": copy.copy, "datetime": datetime.datetime, "glob": glob.glob, "pprint": pprint.pprint,
+                "random": random.random, "time": time.time}  # fmt: skip
 _ENUMS = frozenset(("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"))
 _ROOTS = _ENUMS | frozenset((
     "object", "str", "int", "abc.ABC", _MODULE, "torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
@@ -62,8 +70,8 @@ def missing_member(machine: Machine, base: Value, read: ast.Attribute, reader: S
     """That ``base.name`` raises `AttributeError`, if so: a file or a class of the project has no such name."""
     if isinstance(base, ModuleReference) and is_not_in(machine, base, read.attr):
         return NameMissing(Site(reader, read), read.attr, "module", *named(base.module))
-    if isinstance(base, Nothing):
-        return _of_nothing(machine, base.function, read, reader)
+    if isinstance(base, Nothing | Items | External):
+        return _of_builtin(machine, base, read, reader)
     cls = base.cls if isinstance(base, Instance) else base
     if not isinstance(base, Class | Instance) or not isinstance(cls, Class):
         return None
@@ -72,12 +80,44 @@ def missing_member(machine: Machine, base: Value, read: ast.Attribute, reader: S
     return NameMissing(Site(reader, read), read.attr, "object", *lacking) if is_missing else None
 
 
-def _of_nothing(machine: Machine, function: Function, read: ast.Attribute, reader: SourceModule) -> NameMissing | None:
-    """That an attribute is read of what a call gives, whose function returns nothing."""
-    if machine.block is None or machine.main.source.notebook is not None or hasattr(None, read.attr):
+def _of_builtin(
+    machine: Machine, base: Nothing | Items | External, read: ast.Attribute, reader: SourceModule
+) -> NameMissing | None:
+    """That an attribute is read of what a function gives that returns nothing, of a list, or of what is no module."""
+    if machine.block is None or machine.main.source.notebook is not None:
         return None
-    lacking = function.qualified_name, Site(function.module, function.node)
-    return NameMissing(Site(reader, read), read.attr, "nothing", *lacking)
+    site = Site(reader, read)
+    if isinstance(base, Nothing):
+        function = base.function
+        lacking = function.qualified_name, Site(function.module, function.node)
+        return None if hasattr(None, read.attr) else NameMissing(site, read.attr, "nothing", *lacking)
+    if isinstance(base, Items):
+        made = base.site if base.kind == "list" and not hasattr([], read.attr) else None
+        is_here = made is not None and enclosing_scope(made) == enclosing_scope(site) and made.module is reader
+        is_list = made is not None and is_here and isinstance(made.node, ast.List | ast.ListComp)
+        return NameMissing(site, read.attr, "library", "list", made) if made is not None and is_list else None
+    imported = _import_of(read.value, reader) if _is_of_module(base.name, read.attr) else None
+    return NameMissing(site, read.attr, "library", base.name, Site(reader, imported)) if imported is not None else None
+
+
+def _import_of(node: ast.expr, module: SourceModule) -> ast.stmt | None:
+    """The only statement that binds what is read: ``from time import time``, or ``import time`` of ``time.time``."""
+    root = node.value if isinstance(node, ast.Attribute) else node
+    bound = module.bindings.names.get(root.id, ()) if isinstance(root, ast.Name) else ()
+    kind = ast.Import if isinstance(node, ast.Attribute) else ast.ImportFrom
+    return bound[0] if len(bound) == 1 and isinstance(bound[0], kind) else None
+
+
+def _is_of_module(name: str, attribute: str) -> bool:
+    """Whether an attribute is one of a module, and is read of what the module has under its own name."""
+    module, _, last = name.partition(".")
+    if module != last:
+        return False
+    return (
+        attribute == last
+        if module == "tqdm"
+        else module in _NAMED_ALIKE and not hasattr(_NAMED_ALIKE[module], attribute)
+    )
 
 
 def _has_not(machine: Machine, base: Class | Instance, cls: Class, name: str, node: ast.expr) -> bool:

@@ -39,7 +39,7 @@ _STARTS_GROUP_ITSELF = re.compile(  # or is code that the project does not have
     r"(?i)init\w*_(?:dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_(?:dist|ddp"
     r"|parallel)|dist\w*\.(?:init(?!_process_group)|setup|launch)|accelerat|PartialState|horovod|\bhvd\b|deepspeed"
     r"|lightning|\bfabric|ignite|idist|torch_xla|catalyst|mmengine|mmcv|detectron2|fairseq|colossalai|megatron|fastai"
-    r"|TrainingArguments|init_device_mesh|\bexec\(|import_module|\binstantiate\b|composer|\bray\b|sagemaker"
+    r"|TrainingArguments|init_device_mesh|\bexec\(|import_module\((?!\s*f?['\"])|\binstantiate\b|composer|\bray\b|sagemaker"
 )
 
 

@@ -48,14 +48,33 @@ def statement_around(site: Site) -> ast.stmt | None:
 
 
 def is_never_reached(site: Site) -> bool:
-    """Whether a statement before a place, in a block around it, leaves in any case: what stands after a ``return``."""
+    """Whether a statement before a place, in a block around it, leaves in any case, or never ends.
+
+    What stands after a ``return``, or after a ``while True`` without ``break``.
+    """
     around = list(_path(site))
     return any(
-        isinstance(statement, _LEAVES) and any(later in around for later in block[index + 1 :])
+        (isinstance(statement, _LEAVES) or _is_endless(statement))
+        and any(later in around for later in block[index + 1 :])
         for outer in around
         for block in blocks_of(outer)
         for index, statement in enumerate(block)
     )
+
+
+def _is_endless(statement: ast.stmt) -> bool:
+    """Whether a loop goes on until something leaves the function, or ends the program."""
+    if not isinstance(statement, ast.While) or not isinstance(statement.test, ast.Constant) or not statement.test.value:
+        return False
+    pending: list[ast.AST] = list(statement.body)
+    for node in pending:  # which grows meanwhile
+        if isinstance(node, ast.Break):
+            return False
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While):  # whose own breaks leave nothing more
+            pending += node.orelse
+        elif not isinstance(node, Definition):
+            pending += ast.iter_child_nodes(node)
+    return True
 
 
 def is_last_time(site: Site, loop: ast.AST) -> bool:
