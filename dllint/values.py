@@ -63,12 +63,14 @@ class Setting(Value):
     """A value that a user sets from outside (command line, config class), with the default the program gives it.
 
     Where the program gives none (a required option), ``has_default`` is false, and ``default`` is something unknown.
+    Of one that ``is_fixed`` the user may say what it is by default, and nothing else.
     """
 
-    __slots__ = ("default", "has_default", "name")
+    __slots__ = ("default", "has_default", "is_fixed", "name")
 
-    def __init__(self, name: str, default: Value | None, site: Site | None = None) -> None:
+    def __init__(self, name: str, default: Value | None, site: Site | None = None, *, is_fixed: bool = False) -> None:
         self.name = name
+        self.is_fixed = is_fixed
         self.has_default = default is not None
         self.default: Value = default if default is not None else Symbol("unknown", site=site)
         self.site = site

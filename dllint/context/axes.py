@@ -8,11 +8,13 @@ from functools import cached_property
 
 from dllint.choices import Choice
 from dllint.context.base import ProgramView
+from dllint.events import LibraryCall
 from dllint.interp.ask.axes import Axes
 from dllint.interp.ask.axis_moves import number, squeezed
 from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
 from dllint.interp.ask.exchanges import is_exchanged_around
 from dllint.interp.ask.guessed_shapes import GuessedAxes
+from dllint.interp.ask.mixing import is_mix
 from dllint.interp.ask.reshapes import Mixture, mixture
 from dllint.interp.ask.sequences import (
     Steps,
@@ -136,6 +138,12 @@ class AxesOfTensors(ProgramView):
     def contractions(self, product: Symbol) -> Iterator[Contraction]:
         """The operands of a matrix product or of `einsum` that are weights of a softmax, and how they are summed."""
         return contractions(product, self.shape)
+
+    def is_mix(self, product: Symbol, found: Contraction) -> bool:
+        """Whether a product that sums weights of a softmax only mixes them with each other, over the heads or before
+        they are applied: another product sums the axis that they sum to one over."""
+        results = (event.result for event in self.all_of(LibraryCall))
+        return is_mix(product, found, [each for each in results if isinstance(each, Symbol)], self.shape)
 
     def axis_of_softmax(self, softmax: Symbol) -> int | None:
         """The axis that a softmax is told, as a number."""

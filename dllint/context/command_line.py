@@ -85,7 +85,7 @@ class CommandLine(Sources):
 
     def _is_read_without_prefix(self, read: Mapping[SourceModule, Names], name: str) -> bool:
         """Whether files that take a prefix off the names of all options have that of an option, and know the rest."""
-        places = [place for place in range(1, len(name)) if name[place - 1] == "_"]
+        places = [place for place in range(1, len(name)) if name[place - 1] in "_."]
         rests = [name[place:] for place in places if any(name[:place] in each.texts for each in read.values())]
         return any(each.have(rest) for each in read.values() for rest in rests) and any(
             renames_all(module) for module in self._machine.project.reading_each(read)
@@ -100,7 +100,7 @@ class CommandLine(Sources):
             others = [each for each in module.tree.body if not is_main_guard(each)]
             if len(others) == len(module.tree.body):
                 return False
-            return re.search(rf"\b{name}\b", ast.unparse(ast.Module(others, []))) is None
+            return re.search(rf"\b{re.escape(name)}\b", ast.unparse(ast.Module(others, []))) is None
 
     def has_reader(self, name: str, where: Module) -> bool:
         """Whether code that shares a parser reads an option of it, or gets hold of all of them.

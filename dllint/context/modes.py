@@ -12,8 +12,9 @@ from dllint.context.sources import Sources
 from dllint.events import Event, ModeChange, ModelForward, OpaqueCall
 from dllint.flow import Flow
 from dllint.interp.ask.registered import is_hidden_in
+from dllint.interp.run.guards import consistent
 from dllint.sites import Module
-from dllint.values import Instance, Symbol, Value
+from dllint.values import Class, Instance, Symbol, Value
 
 Mode = Literal["train", "eval", "unknown"]
 State = Literal["start", "train", "eval", "unknown"]  # with ``start`` for what a module has before anything sets it
@@ -56,8 +57,25 @@ class ModesOfModules(Phases, Sources):
                 is handed in is told.
         """
         start, assumptions = self._start(model, calls)
-        flow: Flow[State] = self.follow("start", _next, _KINDS, lambda e: e in calls or self.may_set_mode(model, e))
+
+        def step(event: Event, state: State) -> State:
+            return self._mode_of(model, event, calls, state)
+
+        flow: Flow[State] = self.follow("start", step, _KINDS, lambda e: e in calls or self.may_set_mode(model, e))
         return Modes(start, assumptions, flow)
+
+    def _mode_of(self, model: Value, event: Event, calls: tuple[ModelForward, ...], state: State) -> State:
+        """The mode of a module after an event that may set it."""
+        if isinstance(event, OpaqueCall):
+            return "unknown"
+        if not isinstance(event, ModeChange):
+            return state
+        ways = [way for way in self.options_of(event.model) if self._passes_mode_on(way.value, model)]
+        if calls and not any(consistent(way.guards, call.guards) for way in ways for call in calls):
+            return state  # where the module is called, something else is put into the mode
+        if all(_may_be_another(way.value, model) for way in ways):
+            return "unknown"
+        return "unknown" if event.training is None else "train" if event.training else "eval"
 
     def is_called_as_model(self, event: ModelForward, model: Value) -> bool:
         """Whether what is called is a model, as far as its class, or else its name, tells."""
@@ -87,14 +105,16 @@ class ModesOfModules(Phases, Sources):
         """Whether an event is a call of a module, sets its mode, or may set it out of sight."""
         if isinstance(event, ModeChange):
             owners = self.objects(event.model)
-            return any(owner is model or self._passes_mode_on(owner, model) for owner in owners)
+            return any(self._passes_mode_on(owner, model) for owner in owners)
         if isinstance(event, OpaqueCall):
             on_tensor = event.name.endswith("_")  # in place, on a parameter
             return not on_tensor and self.opaque_to(event, model)
         return isinstance(event, ModelForward) and self.is_same(event.model, model)
 
     def _passes_mode_on(self, owner: Value, model: Value) -> bool:
-        """Whether a module, when its mode is set, may set that of another, which belongs to it."""
+        """Whether a module, when its mode is set, may set that of another, which is the same or belongs to it."""
+        if owner is model:
+            return True
         return self.reaches(owner, model) and not _is_copy(owner) and not is_hidden_in(self._machine, owner, model)
 
     def _start(self, model: Value, calls: tuple[ModelForward, ...]) -> tuple[Mode, Assumptions]:
@@ -147,6 +167,12 @@ def _is_copy(value: Value) -> bool:
     return isinstance(value, Instance) and "<copy-of>" in value.attributes
 
 
+def _may_be_another(owner: Value, model: Value) -> bool:
+    """Whether an object is what unseen code returned for several, as `better_of(average, model)`: any of these."""
+    given = owner.inputs if isinstance(owner, Symbol) and owner is not model else ()
+    return any(isinstance(each, Instance) and isinstance(each.cls, Class) and each is not model for each in given)
+
+
 def _modes_set(module: Module, name: str) -> set[bool | None]:
     """The same of any file."""
     calls = [*module.method_calls.get("train", ()), *module.method_calls.get("eval", ())]
@@ -177,9 +203,3 @@ def _mode_set(call: ast.AST) -> bool | None:
 def _mode_after(change: ModeChange[Value]) -> Mode:
     """The mode that a change which may not happen leaves a module in."""
     return "unknown" if change.guards or change.training is None else "train" if change.training else "eval"
-
-
-def _next(event: Event, state: State) -> State:
-    if isinstance(event, ModeChange):
-        return "unknown" if event.training is None else "train" if event.training else "eval"
-    return "unknown" if isinstance(event, OpaqueCall) else state

@@ -15,6 +15,7 @@ from dllint.interp.source.trees import walk
 USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
 ALL = "**"  # the place of a dict that is expanded
 _WORD = re.compile(r"\w+")
+_NAME = re.compile(r"[\w.:/-]+")  # as an option may be called: `--data.size` is read as `options["data.size"]`
 _PUT_IN = re.compile(r"\{[^{}]*\}|%\(\w*\)")
 
 
@@ -29,8 +30,10 @@ class Names(NamedTuple):
     taken: frozenset[str] = frozenset()
 
     def have(self, name: str) -> bool:
-        """Whether a name is one of any kind."""
-        return any(name in each for each in self) or ALL in self.taken
+        """Whether a name is one of any kind, or all parts of one with dots are, which may have become tables."""
+        is_there = any(name in each for each in self) or ALL in self.taken
+        parts = name.split(".") if "." in name else ()
+        return is_there or (bool(parts) and all(self.have(part) or f"{part}." in self.texts for part in parts))
 
     def takes(self, name: str) -> bool:
         """Whether a parameter gets what has a name, or some function would refuse that."""
@@ -90,8 +93,8 @@ def _is_method(called: ast.expr, namespaces: set[str]) -> TypeGuard[ast.Attribut
 
 
 def _names_in(text: str) -> list[str]:
-    """The names in a text that is one name, or in which something is put at names."""
-    if text.replace("-", "_").isidentifier():
+    """The names in a text that is one name, with dots or without, or in which something is put at names."""
+    if _NAME.fullmatch(text):
         return [text.replace("-", "_")]
     parts = [text] if "args." in text else _PUT_IN.findall(text)
     return [word for part in parts for word in _WORD.findall(part)]

@@ -32,8 +32,9 @@ validation loss is .643 instead of .420; the batch norms have seen 30 batches in
 ## Not reported
 Models whose layers are all known, and none of them to depend on the mode; models that are put into evaluation mode
 before the first step, on purpose; modes that are computed, are set back under a condition, or may be set by unknown
-code; training that a framework runs; target networks, which get the weights of another model; copies that each round
-makes anew, to adapt them to a task.
+code; models of which another one is evaluated where they are trained, as by a switch that is on anyway (`store_true`
+with `default=True`), or may be, as of several that code which is not seen chooses from; training that a framework runs;
+target networks, which get the weights of another model; copies that each round makes anew, to adapt them to a task.
 
 ## Fix (unsafe)
 Inserts `model.train()` before the loop over the batches, where the evaluation is not in it. Unsafe because it changes

@@ -24,14 +24,15 @@ of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is
 
 ## Not reported
 Options that any file of the script, or of the project where files share a parser, has as an attribute of something or
-as a text, but for files that do not share it and add an option of that name themselves, and what imported files read
-only where they are run themselves; all options where they are handed to code that is not seen (`f(**vars(args))`,
-`deepspeed.initialize(args)`) or are read by names that are computed; options that launchers pass (`--local_rank`), that
-the parser itself reads (files of settings), the opposites of switches that are off (`--unweighted` beside
-`--weighted`), switches that are on anyway (`store_true` with `default=True`), options that have one choice, that say of
-themselves that they do nothing or (a switch) what happens by default, those of a notebook that asks its parser about an
-empty list or text, or that the user does not have to know of (positional ones, hidden ones); `-f` without any help,
-which takes the file that the kernel of a notebook is started with; files that only parse, or show what they were told.
+as a text (of a name with dots also its parts), but for files that do not share it and add an option of that name
+themselves, and what imported files read only where they are run themselves; all options where they are handed to code
+that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`) or are read by names that are computed; options that
+launchers pass (`--local_rank`), that the parser itself reads (files of settings), the opposites of switches that are
+off (`--unweighted` beside `--weighted`), switches that are on anyway (`store_true` with `default=True`), options that
+have one choice, that say of themselves that they do nothing or (a switch) what happens by default, those of a notebook
+that asks its parser about an empty list or text, or that the user does not have to know of (positional ones, hidden
+ones); `-f` without any help, which takes the file that the kernel of a notebook is started with; files that only parse,
+or show what they were told.
 Options that are read count as used where anything may come of them: where they get to code that is not seen, to one of
 several functions of a name that uses them, or to an attribute of which somebody reads one of its name; where they are
 only shown; and where a function that gets them is not written yet, or says that it ignores them. What may be left of

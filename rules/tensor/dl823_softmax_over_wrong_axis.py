@@ -21,8 +21,10 @@ are 16, since the scores learn to make up for it.
 
 ## Not reported
 Axes of which it is not known which ones they are. Weights that are normalized again before they are used, products of
-two softmaxes (as in co-attention), softmaxes of what is no product of queries and keys (as in linear attention), and
-capsules and slots, which compete for their inputs on purpose.
+two softmaxes (as in co-attention), products that mix the weights of several heads or queries and do not apply them yet
+(talking heads, re-attention), softmaxes of what is no product of queries and keys (as in linear attention), and
+capsules and slots, which compete for their inputs on purpose. Softmaxes over axis 0 of what was squeezed of all axes
+with one step, as the scores of the single state that an agent sees.
 
 ## Fix (unsafe)
 Normalizes over the axis that the product sums. Unsafe because it changes what the network computes, as it should.
@@ -60,16 +62,28 @@ _SOFTMAX = ("torch.softmax", "torch.log_softmax", "torch.nn.Softmax()", "torch.n
 # ------------------------------------------------------------------------------------------------- excuses
 
 
-def is_of_two_softmaxes(event: LibraryCall, found: Contraction, ctx: Context) -> bool:
+def is_of_two_softmaxes(event: LibraryCall | ModelForward, found: Contraction | Value, ctx: Context) -> bool:
     """the weights are multiplied with other weights: the product is summed once more"""
-    behind = (source for other in found.others for source in ctx.sources(other))
+    others = found.others if isinstance(found, Contraction) else ()
+    behind = (source for other in others for source in ctx.sources(other))
     return any(isinstance(source, Symbol) and source.name in _SOFTMAX for source in behind)
 
 
-def is_competition(event: LibraryCall, found: Contraction, ctx: Context) -> bool:
+def is_mix_of_weights(event: LibraryCall | ModelForward, found: Contraction | Value, ctx: Context) -> bool:
+    """the product mixes weights with each other, those of several heads or queries, and does not apply them yet"""
+    return isinstance(event.result, Symbol) and isinstance(found, Contraction) and ctx.is_mix(event.result, found)
+
+
+def is_competition(event: LibraryCall | ModelForward, found: Contraction | Value, ctx: Context) -> bool:
     """capsules, slots and clusters compete for their inputs on purpose"""
     names = (event.frame.owner, event.frame.function, event.site.module.name)
-    return any(ctx.speaks_of("competition", name) for name in names)
+    return isinstance(found, Contraction) and any(ctx.speaks_of("competition", name) for name in names)
+
+
+def may_be_of_one_sample(event: LibraryCall | ModelForward, found: Contraction | Value, ctx: Context) -> bool:
+    """a `squeeze()` of all axes took that of the samples away, if there is one, and no pass over a loader has more"""
+    is_squeezed = not isinstance(found, Contraction) and any(True for _ in ctx.squeezed(found))
+    return is_squeezed and not any(map(ctx.goes_over_loader, ctx.loops_around(event)))
 
 
 class SoftmaxOverWrongAxis(Rule):
@@ -82,7 +96,7 @@ class SoftmaxOverWrongAxis(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://arxiv.org/abs/1706.03762",)
-    excuses = (is_of_two_softmaxes, is_competition)
+    excuses = (is_of_two_softmaxes, is_competition, is_mix_of_weights, may_be_of_one_sample)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name in _PRODUCTS and isinstance(event.result, Symbol):
@@ -131,6 +145,8 @@ class SoftmaxOverWrongAxis(Rule):
                 trace=_layer(event),
             )
         elif axis == 0 and shape.is_batch and shape.rank != 1 and _is_score_of_classes(shape.axis(-1)):
+            if ctx.excused(self, event, scores):
+                return
             yield ctx.finding(
                 self,
                 event,

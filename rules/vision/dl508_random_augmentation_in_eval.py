@@ -28,10 +28,11 @@ after `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes w
 
 ## Not reported
 Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`, a crop of the whole image) or do
-the same to every image (`RandomHorizontalFlip(p=1)`), test-time augmentation, datasets that are also trained on, those
-of which a sample is several views of one image, which a contrastive loss compares, transforms under a condition that is
-off for evaluation, samples of which no loss and no metric is seen to be computed (a question, as they may only be
-looked at), and datasets of which neither an argument (`train=False`, `split="val"`) nor a path nor a name says that
+the same to every image (`RandomHorizontalFlip(p=1)`), coins that decide nothing, by the odds that the dataset was given
+(`random.random() < odds.get("flip", 0)` of an empty dict), test-time augmentation, datasets that are also trained on,
+those of which a sample is several views of one image, which a contrastive loss compares, transforms under a condition
+that is off for evaluation, samples of which no loss and no metric is seen to be computed (a question, as they may only
+be looked at), and datasets of which neither an argument (`train=False`, `split="val"`) nor a path nor a name says that
 they are for evaluation. Where no dataset is known to use a transform, its name counts if one for training stands beside
 it (`train_transform`, `val_transform`).
 

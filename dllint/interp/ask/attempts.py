@@ -11,7 +11,8 @@ from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Symbol, Value
 
 if TYPE_CHECKING:
-    from dllint.interp.run.machine import Machine, Trial
+    from dllint.interp.run.machine import Machine
+    from dllint.interp.run.trial import Trial
 
 
 def attempt(machine: Machine, instance: Instance, method: str, given: str) -> Trial | None:

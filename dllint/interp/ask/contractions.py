@@ -13,7 +13,7 @@ from dllint.values import Instance, Symbol, Value
 
 PRODUCTS = frozenset(("@", "torch.matmul", "torch.bmm", "torch.mm"))
 _SOFTMAX = frozenset(("torch.softmax", "torch.nn.Softmax()"))
-_SCALING = frozenset(("*", "/", "+", "-", ".masked_fill", ".masked_fill_", "torch.where", "torch.masked_fill"))
+SCALING = frozenset(("*", "/", "+", "-", ".masked_fill", ".masked_fill_", "torch.where", "torch.masked_fill"))
 _MAX_STEPS = 40
 
 _ShapeOf = Callable[[Value], Shape]
@@ -23,39 +23,61 @@ _ShapeOf = Callable[[Value], Shape]
 class Weights:
     """What a softmax returned, or either of ``softmaxes``. ``axis`` sums to one, counted from the end, as it lies now.
 
-    ``made_over`` is the number that this axis had when the softmax made it.
+    ``made_over`` is the number that this axis had when the softmax made it, and ``order`` tells of the last axes of
+    now which ones they were then, where they were moved.
     """
 
     softmaxes: tuple[Symbol, ...]
     axis: int
     made_over: int
+    order: tuple[int, ...] = ()
+
+    def at_softmax(self, axis: int) -> int:
+        """The number that an axis of now, counted from the end, had when the softmax made the weights."""
+        return self.order[axis] if -axis <= len(self.order) else axis
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A product that sums weights over ``summed``, counted from the end. ``others`` are what they are applied to."""
+    """A product that sums weights over ``summed``, counted from the end. ``others`` are what they are applied to.
+
+    ``left_at`` is where the axis that sums to one stands in what the product returns, if it does.
+    """
 
     weights: Weights
     summed: int
     others: tuple[Value, ...]
+    left_at: int | None = None
 
 
 def contractions(product: Symbol, shape_of: _ShapeOf) -> Iterator[Contraction]:
     """The operands of a product that are weights of a softmax."""
-    if product.name in PRODUCTS and len(product.inputs) == 2:
-        for index, operand in enumerate(product.inputs):
-            weights = weights_of(operand, shape_of)
-            if weights is not None:
-                yield Contraction(weights, -1 - index, (product.inputs[1 - index],))
-    found = einsum_terms(product) if product.name == "torch.einsum" else None
-    if found is None:
-        return
-    terms, right, operands = found
-    for index, (term, operand) in enumerate(zip(terms, operands, strict=True)):
+    for index, (operand, summed) in enumerate(summed_of(product)):
         weights = weights_of(operand, shape_of)
-        summed = [place - len(term) for place, letter in enumerate(term) if letter not in right]
-        if weights is not None and len(summed) == 1:
-            yield Contraction(weights, summed[0], operands[:index] + operands[index + 1 :])
+        if weights is not None and summed is not None:
+            others = tuple(other for place, (other, _) in enumerate(summed_of(product)) if place != index)
+            yield Contraction(weights, summed, others, kept_at(product, index, weights.axis))
+
+
+def summed_of(product: Symbol) -> list[tuple[Value, int | None]]:
+    """The operands of a product, each with the axis that is summed of it, counted from the end, if it is one."""
+    if product.name in PRODUCTS and len(product.inputs) == 2:
+        return [(operand, -1 - index) for index, operand in enumerate(product.inputs)]
+    found = einsum_terms(product) if product.name == "torch.einsum" else None
+    terms, right, operands = found if found is not None else ([], "", ())
+    summed = [[place - len(term) for place, letter in enumerate(term) if letter not in right] for term in terms]
+    return [(each, axes[0] if len(axes) == 1 else None) for each, axes in zip(operands, summed, strict=True)]
+
+
+def kept_at(product: Symbol, index: int, axis: int) -> int | None:
+    """Where an axis of an operand of a product stands in what it returns, counted from the end."""
+    if product.name in PRODUCTS:
+        return axis if axis != -1 - index else None
+    found = einsum_terms(product) if product.name == "torch.einsum" else None
+    if found is None or not -axis <= len(found[0][index]):
+        return None
+    place = found[1].find(found[0][index][axis])
+    return place - len(found[1]) if place >= 0 else None
 
 
 def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | None:
@@ -71,26 +93,28 @@ def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | No
     if same is not None:
         return None if "norm" in value.name.lower() else weights_of(same, shape_of, depth + 1)
     before = weights_of(value.inputs[0], shape_of, depth + 1)
-    if before is None:
+    order = order_after(value, shape_of) if before is not None else []
+    if before is None or before.axis not in order:
         return None
-    name = value.name.removeprefix("torch.").removeprefix(".")
-    order = _order_after(value, name, shape_of(value.inputs[0]).rank)
-    if before.axis not in order:
-        return None
-    return Weights(before.softmaxes, order.index(before.axis) - len(order), before.made_over)
+    count = max(len(order), len(before.order))
+    moved = (order[axis] if -axis <= len(order) else axis for axis in range(-count, 0))
+    axis = order.index(before.axis) - len(order)
+    return Weights(before.softmaxes, axis, before.made_over, tuple(map(before.at_softmax, moved)))
 
 
 def _agreed(found: list[Weights | None]) -> Weights | None:
     """The weights of all options, if these are weights over the same axes: `scores.softmax(-1)`, masked or not."""
     known = [each for each in found if each is not None]
-    axes = {(each.axis, each.made_over) for each in known}
+    axes = {(each.axis, each.made_over, each.order) for each in known}
     if len(known) < len(found) or len(axes) != 1:
         return None
     return Weights(tuple(softmax for each in known for softmax in each.softmaxes), *axes.pop())
 
 
-def _order_after(moved: Symbol, name: str, rank: int | None) -> list[int]:
+def order_after(moved: Symbol, shape_of: _ShapeOf) -> list[int]:
     """Where the axes of a tensor stand after it was transposed, by their numbers from the end; empty if not known."""
+    name = moved.name.removeprefix("torch.").removeprefix(".")
+    rank = shape_of(moved.inputs[0]).rank
     given = axis_moves.numbers(axis_moves.given_to(moved)) or []
     if name in ("transpose", "swapaxes", "swapdims") and len(given) == 2:
         if rank is None and max(given) >= 0:
@@ -137,7 +161,7 @@ def is_of_products(value: Value, depth: int = 0) -> bool:
         return False
     if value.name in PRODUCTS or value.name in ("torch.einsum", "torch.baddbmm"):
         return True
-    if value.name in _SCALING:
+    if value.name in SCALING:
         return any(is_of_products(each, depth + 1) for each in value.inputs)
     before = axis_moves.before_same_axes(value)
     return before is not None and is_of_products(before, depth + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from dllint.structure import walk
 from dllint.values import Const, Instance
 
 if TYPE_CHECKING:
-    from dllint.interp.run.machine import Machine, Trial
+    from dllint.interp.run.machine import Machine
+    from dllint.interp.run.trial import Trial
 
 _DRAWS = frozenset(
     [f"random.{name}" for name in ("random", "uniform", "randint", "randrange", "gauss", "choice", "betavariate")]
@@ -40,7 +41,7 @@ def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall
     trial = attempt(machine, value, method, "index")
     if trial is None:
         return []
-    applied = [event for event in _unseeded(trial) if event.frame.definition is not None and _is_applied(event)]
+    applied = [event for event in _unseeded(trial) if event.frame.definition is not None and _is_applied(event, trial)]
     return [event for event in applied if not _is_switched_off(event)]
 
 
@@ -92,12 +93,12 @@ def conditions_of(draw: LibraryCall) -> Guards:
     return tuple(guard for guard in draw.guards if "rand" not in guard.subject)
 
 
-def _is_applied(draw: LibraryCall) -> bool:
+def _is_applied(draw: LibraryCall, trial: Trial) -> bool:
     """Whether a number that is drawn changes something in a branch that the object may take."""
     assert draw.frame.definition is not None
     function = draw.frame.definition.node
     changes = _changes_by(draw.site.node, function) if isinstance(draw.site.node, ast.Call) else ()
-    return any(not _is_left_out(change, function, _owner(draw)) for change in changes)
+    return any(not _is_left_out(change, function, _owner(draw), trial.settled) for change in changes)
 
 
 def _owner(draw: LibraryCall) -> Instance | None:
@@ -105,10 +106,19 @@ def _owner(draw: LibraryCall) -> Instance | None:
     return draw.frame.receiver if isinstance(draw.frame.receiver, Instance) else None
 
 
-def _is_left_out(change: ast.AST, function: ast.AST, owner: Instance | None) -> bool:
-    """Whether a change stands in a branch that the object does not take: ``if self.split == "train"`` of test data."""
+def _is_left_out(
+    change: ast.AST, function: ast.AST, owner: Instance | None, settled: Mapping[ast.AST, bool | None]
+) -> bool:
+    """Whether a change stands in a branch that the object does not take: ``if self.split == "train"`` of test data.
+
+    It does so, too, where the number that is drawn is ``settled`` not to matter: ``if random.random() < 0``.
+    """
     for node in trees.walk(function):
         outcome = _truth(node.test, owner) if isinstance(node, ast.If | ast.IfExp) else None
+        if outcome is None and isinstance(node, ast.If | ast.IfExp):
+            outcome = _outcome_by_chance(node.test, settled)
+            if node is change and outcome is not None:
+                return True
         if outcome is None or not isinstance(node, ast.If | ast.IfExp):
             continue
         if node is change and not outcome:
@@ -145,6 +155,15 @@ def _held(node: ast.expr, owner: Instance | None) -> Const | None:
     is_own = isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
     held = owner.attributes.get(node.attr) if owner and is_own and isinstance(node, ast.Attribute) else None
     return held if isinstance(held, Const) else None
+
+
+def _outcome_by_chance(test: ast.expr, settled: Mapping[ast.AST, bool | None]) -> bool | None:
+    """The outcome of a condition, where a comparison of a number that is drawn decides it and comes out one way."""
+    if isinstance(test, ast.BoolOp):
+        outcomes = {settled.get(each) for each in test.values}
+        deciding = isinstance(test.op, ast.Or)
+        return deciding if deciding in outcomes else None
+    return settled.get(test)
 
 
 def _truth(test: ast.expr, owner: Instance | None) -> bool | None:

@@ -31,14 +31,30 @@ def call_method(machine: Machine, base: Instance, name: str, arguments: Argument
     if name == "set_defaults":
         for key, value in arguments.keywords.items():
             machine.write(base.attributes, key, Setting(key, value, site))
+        if not arguments.exact:  # `parser.set_defaults(**yaml.safe_load(file))`
+            _unfix(machine, base)
         return Const(None)
     if name in ("parse_args", "parse_known_args", "parse_intermixed_args"):
         namespace = Instance("argparse.Namespace", Arguments(), site)
-        namespace.attributes.update(_options(base))
+        options = _options(base)
+        is_left = name != "parse_args" or not arguments.keywords
+        namespace.attributes.update({key: _parsed(each) if is_left else each for key, each in options.items()})
         if name == "parse_args":
             machine.emit(LibraryCall(site, PARSE, Arguments((base, *arguments.positional)), namespace))
         return namespace if name != "parse_known_args" else Items("tuple", (namespace, Symbol("unknown")), site)
     return None
+
+
+def _parsed(option: Value) -> Value:
+    """An option as it is parsed: a switch that is set by default to what it sets is no setting, whatever is given."""
+    return option.default if isinstance(option, Setting) and option.is_fixed else option
+
+
+def _unfix(machine: Machine, parser: Instance) -> None:
+    """Take the switches of a parser for settings: it gets defaults that are not known."""
+    for name, option in list(parser.attributes.items()):
+        if isinstance(option, Setting) and option.is_fixed:
+            machine.write(parser.attributes, name, Setting(name, option.default, option.site))
 
 
 def _options(parser: Instance, depth: int = 0) -> dict[str, Value]:
@@ -82,7 +98,19 @@ def _add_option(machine: Machine, parser: Instance, arguments: Arguments, site: 
     if _is_there_already(parser, name, flags, site) or _is_refused(machine, parser, arguments):
         raise CallError(site)
     default = None if _is_required(arguments, is_positional) else _default(machine, arguments, site)
-    machine.write(parser.attributes, name, Setting(name, default, site))
+    is_fixed = name not in parser.attributes and _is_set_anyway(parser, arguments)
+    machine.write(parser.attributes, name, Setting(name, default, site, is_fixed=is_fixed))
+
+
+def _is_set_anyway(parser: Instance, arguments: Arguments) -> bool:
+    """Whether an option is a switch that is set by default to what it sets: `action="store_true", default=True`."""
+    is_known = parser.library_name == "argparse.ArgumentParser" and arguments.exact
+    action, default = (arguments.keywords.get(key) for key in ("action", "default"))
+    if not is_known or not isinstance(action, Const) or not isinstance(default, Const):
+        return False
+    return (action.value == "store_true" and default.value is True) or (
+        action.value == "store_false" and default.value is False
+    )
 
 
 def _is_there_already(parser: Instance, name: str, flags: list[str], site: Site) -> bool:

@@ -14,6 +14,7 @@ from dllint.interp.run.overriding import overridden
 from dllint.interp.run.unrolling import listed, numbers_of
 from dllint.sites import Site
 from dllint.values import (
+    Absent,
     Arguments,
     BoundMethod,
     Class,
@@ -155,7 +156,9 @@ def _setattr(machine: Machine, arguments: Arguments, site: Site) -> Value | None
 def _hasattr(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     base, name = arguments.get(0, None), arguments.get(1, None)
     if isinstance(base, Instance) and isinstance(name, Const) and name.value in base.attributes:
-        return Const(True, site)
+        options = alternatives(base.attributes[name.value])
+        if not any(isinstance(option, Absent) or attribute_of(option) is base for _, option in options):
+            return Const(True, site)  # and it was not only read, where it may be set, or may not be set yet
     return None
 
 

@@ -11,6 +11,7 @@ from dllint.choices import choose
 from dllint.forms import is_part_of_shape
 from dllint.interp.run import comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
+from dllint.interp.run.chances import outcome_of_chance
 from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
@@ -209,6 +210,9 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
         known = compare(node.ops[0], left, rights[0])
         if known is None and nothing.is_asked_of_tensor(machine, node, left, scope):
             known = isinstance(node.ops[0], ast.IsNot)
+        if known is None:
+            known = outcome_of_chance(node.ops[0], left, rights[0])
+            machine.settled[node] = known if machine.settled.get(node, known) is known else None
         if known is not None:
             return Const(known, site)
     return Symbol("compare", (left, *rights), site, detail=type(node.ops[0]).__name__)

@@ -15,6 +15,7 @@ from dllint.interp.run.guards import names_in
 from dllint.interp.run.handed_on import options_handed_on
 from dllint.interp.run.joining import MISSING, CallError, distinguished
 from dllint.interp.run.journal import Activation, State, Writes
+from dllint.interp.run.trial import Trial
 from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.module import SourceModule
@@ -51,18 +52,6 @@ class Reach:
 
     concerned: Concerned | None
     places: frozenset[Place]
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What came of code that was run for somebody who asked.
-
-    ``result`` is `None` where the call cannot be made, ``body`` has its events, ``reached`` the definitions it called.
-    """
-
-    result: Value | None
-    body: Block
-    reached: frozenset[ast.AST]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +98,7 @@ class Machine(State):
         self.asked_stars: set[tuple[SourceModule, str]] = set()  # names that star imports are asked for
         self.reaches: list[Reach] = []
         self.attempts: dict[tuple[Value, str, str], Trial] = {}  # by those who look at one program
+        self.settled: dict[ast.AST, bool | None] = {}  # comparisons of numbers that are drawn, whatever these are
         self.receivers: dict[Symbol, Instance] = {}  # of the calls of methods that were not entered, by their results
         self.calls_left_out: dict[Instance, list[tuple[Function, Arguments]]] = {}
         self._called_elsewhere: set[Place] = set()
@@ -197,8 +187,9 @@ class Machine(State):
         Nothing of it lasts but what it wrote into values that it made, it has limits of its own, and nothing of it is
         sieved: the answer does not depend on what else is asked.
         """
-        kept = self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated
+        kept = self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated, self.settled
         self.relevance, self.reached, self._calls, self.steps, self._budget = None, set(), {}, 0, MAX_STEPS_OF_TRIAL
+        self.settled = {}
         block, result = Block(), None
         writes: Writes = {}  # nothing, where the call cannot be made
         try:
@@ -207,9 +198,9 @@ class Machine(State):
             for container, key, value in writes.values():
                 if value is not MISSING and isinstance(container, OpenAttributes) and self._has_made(container.owner):
                     container[key] = value
-            return Trial(result, block, frozenset(self.reached))
+            return Trial(result, block, frozenset(self.reached), self.settled)
         finally:
-            self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated = kept
+            self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated, self.settled = kept
 
     def left_out(self, receiver: Instance, method: Function, arguments: Arguments, result: Symbol) -> None:
         """Note a call of a method that is not entered, for those who ask what it does."""
