@@ -35,8 +35,8 @@ the optimizer anywhere else (in another file, as a whole object, by `accelerator
 memory, or made anew in each epoch, and loops that a framework runs; a phase that is over, such as a pretraining, where
 what goes on from it has an optimizer of its own; weights that are put back within a run, or loaded for fine-tuning, as
 a name, a help text or a comment says; weights that are saved at the end of a schedule, which each run begins anew; a
-dict in which a comment has the optimizer's state, or of which a run looks up a key that nothing writes. Where a help text
-or a message of the script says that the optimizer starts again, it is a question. A dict of a model's state and an
+dict in which a comment has the optimizer's state, or of which a run looks up a key that nothing writes. Where a help
+text or a message of the script says that the optimizer starts again, it is a question. A dict of a model's state and an
 epoch that nothing is seen to resume from is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
