@@ -83,7 +83,7 @@ from dllint.events import (
 )
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
-from dllint.forms import attribute_of, element_of
+from dllint.forms import added, attribute_of, element_of, summands
 from dllint.interp.ask.contractions import Contraction
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
@@ -295,6 +295,7 @@ __all__ = [
     "Wrapping",
     "ZeroGrad",
     "add_entry",
+    "added",
     "alternatives",
     "assumed_of_options",
     "assumed_under",
@@ -339,6 +340,7 @@ __all__ = [
     "spelling_of",
     "split_reads",
     "statement_around",
+    "summands",
     "together",
     "unwrap_call",
     "walk",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dllint.values import BoundMethod, Class, Const, External, Function, Instance, Symbol, Value
 
 FORMS = {
@@ -42,6 +44,24 @@ def attribute_of(value: Value | None, *names: str) -> Value | None:
 def element_of(value: Value | None) -> Value | None:
     """What an iteration goes over that yields a value, if the value is what one yields."""
     return value.inputs[0] if isinstance(value, Symbol) and value.name == "element" and value.inputs else None
+
+
+def summands(value: Value) -> Iterator[Value]:
+    """The terms of a sum or difference."""
+    if isinstance(value, Symbol) and value.name in ("+", "-"):
+        for term in value.inputs:
+            yield from summands(term)
+    else:
+        yield value
+
+
+def added(value: Value) -> Iterator[Value]:
+    """The terms of a sum or difference that make it more: of ``total - warmup`` the first."""
+    if isinstance(value, Symbol) and value.name in ("+", "-") and value.inputs:
+        for term in value.inputs[:1] if value.name == "-" else value.inputs:
+            yield from added(term)
+    else:
+        yield value
 
 
 def shaped_tensor(value: Value) -> Value | None:

@@ -125,10 +125,7 @@ class CommandLine(Sources):
         Args:
             event: a call of `add_argument`.
         """
-        texts = [each.value for each in event.arguments.positional[1:] if isinstance(each, Const)]
-        flags = [text for text in texts if isinstance(text, str) and text.startswith("-")]
-        long = [flag for flag in flags if flag.startswith("--")]
-        return (long or flags)[0] if flags and len(flags) == len(texts) else ""
+        return _flag_of(event)
 
     def option_name(self, event: LibraryCall) -> str:
         """What an option is called in the namespace; empty for a positional argument, and where that is not known.
@@ -136,11 +133,7 @@ class CommandLine(Sources):
         Args:
             event: a call of `add_argument`.
         """
-        given = event.arguments.keywords.get("dest")
-        name = given.value if isinstance(given, Const) else None
-        if given is None:
-            name = self.flag_of_option(event).lstrip("-").replace("-", "_")
-        return name if isinstance(name, str) else ""
+        return name_of_option(event)
 
     def is_only_parsed(self) -> bool:
         """Whether the file makes a parser, asks it, shows the answer, and nothing else, and no other file imports it.
@@ -373,3 +366,19 @@ def _is_dict_of(node: ast.expr, names: set[str]) -> bool:
         return last_of(node.func) == "vars" or any(_is_dict_of(each, names) for each in (*owner, *node.args))
     is_dict = isinstance(node, ast.Attribute) and node.attr == "__dict__" and last_of(node.value) not in ("self", "cls")
     return is_dict or last_of(node) in names
+
+
+def name_of_option(event: LibraryCall) -> str:
+    """What an option is called in the namespace; empty for a positional argument, and where that is not known."""
+    given = event.arguments.keywords.get("dest")
+    name = given.value if isinstance(given, Const) else None
+    if given is None:
+        name = _flag_of(event).lstrip("-").replace("-", "_")
+    return name if isinstance(name, str) else ""
+
+
+def _flag_of(event: LibraryCall) -> str:
+    texts = [each.value for each in event.arguments.positional[1:] if isinstance(each, Const)]
+    flags = [text for text in texts if isinstance(text, str) and text.startswith("-")]
+    long = [flag for flag in flags if flag.startswith("--")]
+    return (long or flags)[0] if flags and len(flags) == len(texts) else ""

@@ -175,6 +175,25 @@ class Continuing(Filtering):
                 return (Assumption("effect", f"the checkpoint has `{key}`, which nothing in the project writes"),)
         return ()
 
+    def fails_to_read(self, saved: Saved, read: StateRead) -> bool:
+        """Whether a run that reads a checkpoint always fails: it looks up an entry that this one does not have, under a
+        name that nothing in the project writes."""
+        if not saved.is_dict or not saved.exact or any(self.ancestors(read.site, ast.Try)):
+            return False
+        missing = keys_needed(read) - {part.key for part in saved.parts}
+        return any(
+            self._is_always_looked_up(key, read) and self._is_written_nowhere(key, by_attribute=False)
+            for key in missing
+        )
+
+    def _is_always_looked_up(self, key: str, read: StateRead) -> bool:
+        """Whether the function that reads looks an entry up under no more conditions than it reads under."""
+        conditional = (ast.If, ast.IfExp, ast.BoolOp, ast.For, ast.While, ast.Try, ast.Lambda)
+        scope = enclosing_definition(read.site) or read.site.module.tree
+        around = set(self.ancestors(read.site, *conditional))
+        places = (Site(read.site.module, each) for each in nodes_of(scope).of(ast.Subscript) if is_looked_up(each, key))
+        return any(around.issuperset(self.ancestors(place, *conditional)) for place in places)
+
     def resumed_elsewhere(self, saved: Saved) -> Iterator[Load]:
         """Where code that this program does not run takes a model and its optimizer out of a checkpoint."""
         keys: dict[str, set[str]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dllint.choices import alternatives
 from dllint.context.objects import Objects
-from dllint.events import ModeChange
+from dllint.events import AttributeAssigned, ModeChange
 from dllint.forms import attribute_of
 from dllint.interp.run import classes
 from dllint.interp.source.attribute_readers import is_only_prepared
@@ -36,6 +36,14 @@ class AttributeUse:
 
 class Modules(Objects):
     """Modules, their parameters and their attributes."""
+
+    def has_held(self, owner: Value, part: Value) -> bool:
+        """Whether something was an attribute of an object, or a part of one, even if another has taken its place."""
+        return any(
+            self.is_same(event.target, owner) and isinstance(event.value, Instance) and self.is_part(part, event.value)
+            for event in self.all_of(AttributeAssigned)
+            if event.value is not None
+        )
 
     def is_module(self, value: Value) -> bool:
         """Whether a value is certainly a module, whichever of several it is."""

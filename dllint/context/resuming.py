@@ -20,13 +20,10 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.loading import LOADS, Load, file_name, is_file_of, is_other_folder, loads_in
-from dllint.context.optimizers import Optimizers
-from dllint.context.paths import Paths
-from dllint.context.sources import Sources
+from dllint.context.warm_starts import WarmStarts
 from dllint.events import Event, OpaqueCall, OptimizerStep, StateRead, StateRestored
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.topics import speaks_of
-from dllint.structure import walk
 from dllint.values import Const, External, Instance, Setting, Symbol, Value
 
 _UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
@@ -51,7 +48,7 @@ class Resumption:
     values: tuple[Value, ...] = ()
 
 
-class Resuming(Optimizers, Paths, Sources):
+class Resuming(WarmStarts):
     """Checkpoints as states to go on from."""
 
     @cached_property
@@ -86,6 +83,7 @@ class Resuming(Optimizers, Paths, Sources):
                 continue
             model = event.target if isinstance(event, StateRestored) else None
             steps = [step for step in self.steps() if model is None or self.may_train(step.optimizer, model)]
+            steps = [step for step in steps if not self._is_taken_instead(step, event)]
             found = self._is_earlier_one(saved, read)
             if self._starts_anew(saved, read):
                 continue
@@ -167,11 +165,6 @@ class Resuming(Optimizers, Paths, Sources):
         """Whether the project has ``torch.load`` unpickle more than by default wherever it is called."""
         return self.project_mentions(_UNPICKLES_MORE, where="related")
 
-    def is_saved_again_and_again(self, saved: Saved) -> bool:
-        """Whether a checkpoint is written while training goes on, rather than once at the end."""
-        loops = (loop for loop in self.loops_around(saved.event) if not self.is_of_runs(loop))
-        return any(isinstance(event, OptimizerStep) for loop in loops for event in walk(loop.body))
-
     def is_for_use(self, saved: Saved) -> bool:
         """Whether the names a checkpoint is saved under speak of a result rather than of a state to go on from."""
         functions = [frame.function for frame in saved.event.frame.stack()]
@@ -242,22 +235,40 @@ class Resuming(Optimizers, Paths, Sources):
         return next((part.key for part in saved.parts if self.speaks_of("progress", part.key)), "")
 
     def _is_saved_before_training(self, saved: Saved) -> bool:
-        first = next((event for event in self.events if event is saved.event or isinstance(event, OptimizerStep)), None)
-        return first is saved.event and bool(self.steps()) and not self.is_saved_again_and_again(saved)
+        """Whether no step that may train one of the models in a checkpoint is taken before it is written."""
+        states = (part.value for part in saved.parts)
+        models = [each.inputs[0] for each in states if isinstance(each, Symbol) and each.name == "state_dict"]
+        known = all(isinstance(each, Instance) for model in models for each in self.objects(model))
+        steps = [
+            step
+            for step in self.steps()
+            if not (models and known) or any(self.may_train(step.optimizer, model) for model in models)
+        ]
+        first = next((event for event in self.events if event is saved.event or event in steps), None)
+        return first is saved.event and bool(steps) and not self.is_saved_again_and_again(saved)
 
     def _is_read_back(self, event: Event, saved: Saved, read: StateRead) -> bool:
         """Whether a run reads what it has itself written before: the best weights, or those to train further."""
+        if self._is_put_back_in_training(event, saved, read):
+            return True
         written = (
             other.event
             for other in self.checkpoints.saved
             if other.site.node is saved.site.node or is_same_path(other.event.path, read.path)
         )
-        shared = set(map(id, self.loops_around(event)))
+        shared = {id(loop) for loop in self.loops_around(event) if not self.is_of_runs(loop)}
         return any(
             self.position(other) < self.position(event)
             and not any(id(loop) in shared for loop in self.loops_around(other))
             for other in written
         )
+
+    def _is_put_back_in_training(self, event: Event, saved: Saved, read: StateRead) -> bool:
+        """Whether a state is put back in the loop over the epochs that writes it, and the optimizer lives on, as where
+        the rate is lowered from the best weights on; not where that loop asks whether training is resumed."""
+        loops = (loop for loop in self.loops_around(event) if not self.is_of_runs(loop))
+        shared = any(loop in self.loops_around(saved.event) and self.trains(loop) for loop in loops)
+        return shared and not any(guard.topic == "resume" for guard in (*event.guards, *read.guards))
 
     def _begins_another_phase(
         self, saved: Saved, steps: Sequence[OptimizerStep], following: Sequence[OptimizerStep]
@@ -303,6 +314,8 @@ class Resuming(Optimizers, Paths, Sources):
 
     def _is_earlier_one(self, saved: Saved, read: StateRead) -> Assumptions | None:
         """What is assumed by taking what is read for an earlier one of these checkpoints; ``None`` if it is not one."""
+        if self._is_written_by_another(saved, read):
+            return None
         if is_same_path(saved.event.path, read.path):
             return ()
         if self.is_for_use(saved) or not self.is_saved_again_and_again(saved) or _has_another_name(saved, read):
@@ -312,9 +325,15 @@ class Resuming(Optimizers, Paths, Sources):
         names = [guard.subject for guard in read.guards]
         names += [frame.function for frame in read.frame.stack()] + path_texts(read.path)
         said = next((name for name in names if self.speaks_of("resuming", name)), None)
-        if said is None or self._begins_others_anew:
+        if said is None or self._begins_others_anew or self._speaks_of_fine_tuning(read, said):
             return None
         return (Assumption("name", f"`{said.rpartition(':')[2]}` is for resuming, as its name says"),)
+
+    def _is_written_by_another(self, saved: Saved, read: StateRead) -> bool:
+        """Whether another call writes the very file that is read, whose name is written out, as that of this is not."""
+        names = [file_name(path_pattern(each)) for each in (read.path, saved.event.path)]
+        others = (file_name(path_pattern(each.event.path)) for each in self.checkpoints.saved if each is not saved)
+        return names[0] not in ("", names[1]) and "*" not in names[0] and names[0] in others
 
     @cached_property
     def _begins_others_anew(self) -> bool:

@@ -23,6 +23,8 @@ from dllint.sites import Site
 from dllint.values import Function, Instance, Items, Value
 
 _CHANGES = {"StepLR": "step_size", "MultiStepLR": "milestones"}
+_STEEP = 0.95  # for each batch: 100 leave 1/170 of the rate
+_FEW_BATCHES = 100
 _PATIENCE = 10  # of `ReduceLROnPlateau`, where none is given
 _POSITION_OF_GAMMA = {"StepLR": 2, "MultiStepLR": 2, "ExponentialLR": 1}
 
@@ -99,6 +101,18 @@ class Schedules(Optimizers, Paths, Sources):
         """
         factor = scheduler.arguments.get(1, "lr_lambda")
         return spans_of(self._machine, factor) if factor is not None else ()
+
+    def is_over_at_once(self, scheduler: Instance) -> bool:
+        """Whether a decay is so steep that an epoch of batches leaves nothing of the rate."""
+        name = scheduler.library_name.rpartition(".")[2]  # not that of a class of the project
+        if name not in ("ExponentialLR", "StepLR"):
+            return False
+        given = scheduler.arguments.get(_POSITION_OF_GAMMA[name], "gamma")
+        gamma = self.constant(given) if given is not None and not self.is_none(given) else 0.1
+        period = self.constant(scheduler.arguments.get(1, "step_size")) if name == "StepLR" else 1
+        if not isinstance(gamma, int | float) or not isinstance(period, int) or period < 1:
+            return False
+        return bool(gamma ** (_FEW_BATCHES // period) <= _STEEP**_FEW_BATCHES)
 
     def is_beyond_run(self, scheduler: Value, epochs: Value | None) -> bool:
         """Whether a scheduler that counts epochs would change the rate for the first time after the last of them.

@@ -303,6 +303,11 @@ class Sources(ProgramView):
                 last += 1
         return [text for line, text in site.module.comments.items() if node.lineno <= line <= last]
 
+    def comments_at(self, site: Site) -> list[str]:
+        """The comments in the first line of a node, and in the one above it."""
+        comments = site.module.comments
+        return [comments[line] for line in (site.line - 1, site.line) if line in comments]
+
     def lines_at(self, site: Site) -> list[str]:
         """The lines in which a node stands, and the one above them, with all that they say in comments and texts."""
         last = getattr(site.node, "end_lineno", site.line)

@@ -33,8 +33,10 @@ long. SGD without momentum has no memory, and the difference is 0.
 Weights that are saved for use rather than for resuming (nothing loads them before training goes on), programs that save
 the optimizer anywhere else (in another file, as a whole object, by `accelerator.save_state`), optimizers without
 memory, or made anew in each epoch, and loops that a framework runs; a phase that is over, such as a pretraining, where
-what goes on from it has an optimizer of its own; a dict in which a comment has the optimizer's state. Where a help text
-or a message of the script says that the optimizer starts again, it is a question. A dict of a model's state and an
+what goes on from it has an optimizer of its own; weights that are put back within a run, or loaded for fine-tuning, as
+a name, a help text or a comment says; weights that are saved at the end of a schedule, which each run begins anew; a
+dict in which a comment has the optimizer's state, or of which a run looks up a key that nothing writes. Where a help
+text or a message of the script says that the optimizer starts again, it is a question. A dict of a model's state and an
 epoch that nothing is seen to resume from is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
@@ -366,7 +368,7 @@ def _resumption_by_name(saved: Saved, ctx: Context) -> _Evidence | None:
 def _resumption(saved: Saved, ctx: Context) -> _Evidence | None:
     """Code that reads the checkpoint back before it trains on."""
     found = ctx.resumption(saved)
-    if found is None:
+    if found is None or ctx.fails_to_read(saved, found.read) or ctx.ends_a_schedule(saved):
         return None
     return _Evidence(found.event.site, "training resumes from it here", found.assumptions, found.values)
 

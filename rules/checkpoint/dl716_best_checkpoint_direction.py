@@ -2,7 +2,7 @@
 
 Hugging Face's Trainer takes every metric whose name does not end with "loss" for one of which more is better, the error
 rates among them. Lightning's `ModelCheckpoint` and `EarlyStopping` take every metric for one of which less is better.
-Nothing says so, and the best model of the run is deleted, or training ends after a few epochs.
+Nothing says so, and the best model of the run is deleted, or (`EarlyStopping`) training ends after a few epochs.
 
 Comparisons that are written by hand go wrong in the same way (`if accuracy < best_accuracy`), are given a score of
 the other direction (an accuracy, where `EarlyStopping` of the project keeps the lowest), or begin with what no score
@@ -134,14 +134,19 @@ class BestCheckpointDirection(Rule):
             return
         if ctx.excused(self, event, choice):
             return
-        most = "highest" if choice.takes_most else "lowest"
+        most, way, falls = ("highest", "risen", "fall") if choice.takes_most else ("lowest", "fallen", "ris")
         why = "is told" if choice.is_told else "is by default"
+        said = f"the checkpoint with the {most} `{choice.metric}` is kept as the best, as it {why}"
+        effect = "the worst model is kept, and the best one deleted"
+        if event.name.endswith(".EarlyStopping"):  # which keeps no checkpoint
+            said = f"training stops when `{choice.metric}` has not {way} for some epochs, as it {why}"
+            effect = f"it stops early while `{choice.metric}` gets better by {falls}ing"
         yield ctx.finding(
             self,
             event,
-            f"the checkpoint with the {most} `{choice.metric}` is kept as the best, as it {why}",
+            said,
             on=list(event.arguments.all()),
-            effect="the worst model is kept, and the best one deleted",
+            effect=effect,
             help=f"pass `{choice.option}={choice.right}`",
             fix=("Say the direction", set_argument(event.site, choice.option, choice.right)),
         )

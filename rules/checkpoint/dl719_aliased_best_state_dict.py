@@ -86,6 +86,7 @@ _SHARDED = ("FullyShardedDataParallel", "FSDP", "fully_shard", "deepspeed")
 _CHOSEN = ("min", "max", "sorted", "item")
 _SAME_TENSORS = (".copy", "dict", "collections.OrderedDict")
 _SAME_STORAGE = ((".detach", None), ("attribute", "data"))
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _ENTRY = (("item", 1), ("element", None), (".items", None))
 
 
@@ -110,6 +111,16 @@ def is_saved_at_once(taken: StateTaken, use: Event, ctx: Context) -> bool:
         return isinstance(use, StateSaved)
     around = [each for each in use.frame.stack() if each.call is not None and ctx.is_within(taken.site, each.call)]
     return any(all(frame not in step.frame.stack() for step in ctx.steps()) for frame in around)
+
+
+def is_of_this_turn(taken: StateTaken, use: Event, ctx: Context) -> bool:
+    """it is put into a dict that each turn of the loop makes anew, and saved before the next step"""
+    content, loops = use.content if isinstance(use, StateSaved) else None, ctx.loops_around(taken)
+    if not isinstance(content, Table | Instance) or content.site is None or not loops:
+        return False  # a choice may still be the dict of an earlier turn
+    is_new = any(ctx.is_within(content.site, each) for each in (loops[0].site, *ctx.entered_in(loops[0])))
+    is_here = is_new and loops[0] in ctx.loops_around(use)
+    return is_here and not any(ctx.position(taken) < ctx.position(step) < ctx.position(use) for step in ctx.steps())
 
 
 def is_newest(taken: StateTaken, use: Event, ctx: Context) -> bool:
@@ -141,13 +152,12 @@ def _numbers_to_change(taken: StateTaken, ctx: Context) -> list[str]:
     """The names of numbers of turns that a file has at its top (``EPOCHS = 1``): they are there to be changed."""
     counts = map(ctx.loop_count, ctx.loops_around(taken))
     sites = [count.site for count in counts if count is not None and count.site is not None]
-    written = [next(ctx.ancestors(site, ast.stmt, ast.Call), None) for site in sites if not _is_in_function(site, ctx)]
+    outside = [
+        site for site in sites if not any(ctx.ancestors(site, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    ]
+    written = [next(ctx.ancestors(site, ast.stmt, ast.Call), None) for site in outside]
     bound = (each.targets[0] for each in written if isinstance(each, ast.Assign))
     return [ast.unparse(target) for target in bound if isinstance(target, ast.Name)]
-
-
-def _is_in_function(site: Site, ctx: Context) -> bool:
-    return next(ctx.ancestors(site, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), None) is not None
 
 
 class AliasedBestStateDict(Rule):
@@ -160,7 +170,8 @@ class AliasedBestStateDict(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)
 
-    excuses = (is_meant_to_follow, is_saved_at_once, is_gathered, is_newest, is_first_value, is_of_the_only_epoch)
+    excuses = (is_meant_to_follow, is_saved_at_once, is_of_this_turn, is_gathered, is_newest, is_first_value,
+               is_of_the_only_epoch)  # fmt: skip
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
@@ -265,16 +276,13 @@ def _is_of_earlier_turn(use: Event, taken: StateTaken, ctx: Context) -> bool:
     kind = ast.FunctionDef if isinstance(given, ast.Name) else ast.ClassDef
     around = next(iter(ctx.ancestors(use.site, kind)), use.site.module.tree)
     name, nodes = ast.unparse(given), nodes_of(around)
-    bound = [each for each in nodes.of(ast.Name, ast.Attribute) if _is_put_under(each, name)]
+    stored = (each for each in nodes.of(ast.Name, ast.Attribute) if isinstance(each.ctx, ast.Store))
+    bound = [each for each in stored if ast.unparse(each) == name]
     puts = [pair for each in nodes.of(ast.Assign) for pair in _pairs(each) if ast.unparse(pair[0]) == name]
     values = [value for _, value in puts]
     others = [each for each in values if each is not taken.site.node]
     is_put = len(others) < len(values) == len(bound)
     return is_put and all(isinstance(each, ast.Constant) and each.value is None for each in others)
-
-
-def _is_put_under(node: ast.Name | ast.Attribute, name: str) -> bool:
-    return isinstance(node.ctx, ast.Store) and ast.unparse(node) == name
 
 
 def _pairs(assignment: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -43,7 +43,8 @@ numbers in 16. `np.random.random()` and other global functions draw other number
 Global generators (`np.random.random()`, `random.random()`, `torch.rand(3)`), generators that are made or seeded again
 outside the constructor, that only the constructor uses, that decide an order (`random_split`, samplers, the loader's
 own `generator`) or choose a sample in place of a missing one; loaders without workers, with a single one that stays
-alive, for evaluation, or with a `worker_init_fn` that may reach the dataset. Numpy's global generator with torch before
+alive or whose generator a comment says to draw the same each time, for evaluation, or with a `worker_init_fn` that may
+reach the dataset. Numpy's global generator with torch before
 1.9, which has the same fault, only if the rule is selected by name.
 
 ## Fix (unsafe)
@@ -107,6 +108,13 @@ def one_worker_that_stays(generator: Site, draws: list[Draw], loader: LoaderCrea
     return workers is not None and workers.count == 1 and workers.is_persistent
 
 
+def meant_to_draw_alike(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
+    """there is a single worker, and a comment says that the same is to be drawn in each epoch"""
+    workers = ctx.data.workers(loader)
+    is_single = workers is not None and workers.count == 1
+    return is_single and any(ctx.speaks_of("sameness", text) for text in ctx.comments_at(generator))
+
+
 def seeded_by_worker_init(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
     """a `worker_init_fn` may get at the dataset and seed what it keeps"""
     for _, function in alternatives(loader.options.get("worker_init_fn") or Const(None)):
@@ -160,6 +168,7 @@ class StoredRngInWorkers(Rule):
     excuses = (
         for_evaluation,
         one_worker_that_stays,
+        meant_to_draw_alike,
         replaces_what_is_missing,
         seeded_by_worker_init,
         decides_an_order,

@@ -47,7 +47,8 @@ whose `train()` does not reach them; norms alone, of layers that are trained, as
 them; classes with a `train` of their own, and code that puts norms into evaluation mode one by one, or the network in a
 `forward`; copies that follow another network (teachers, where any file averages or copies weights), and adaptation to
 new data, which want the statistics to move; what takes the features of a part of the same network that is unfrozen, and
-has to follow them. Where a project only trains and never evaluates, this is a question.
+has to follow them. Where a project only trains and never evaluates, or a script that keeps no model does, this is a
+question.
 
 ## On real code
 206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image
@@ -282,7 +283,7 @@ class FrozenBatchnormInTrainMode(Rule):
             freeze,
             f"`{name}` is frozen, but its batch norms go on adapting their statistics in training mode",
             on=[event, modes.assumptions_at(event), ctx.phase(event), ctx.left_alone(event, frozen), option],
-            assuming=ctx.assumed_evaluated(),
+            assuming=ctx.assumed_evaluated() or ctx.assumed_kept(),
             effect="what it computes in evaluation mode moves away from what was frozen, though no parameter changes",
             help=f"call `{name}.eval()` after each `train()`, and `train()` of what is trained",
             trace=[

@@ -29,7 +29,7 @@ Schedules whose horizon cannot be related to the loops; steps with an epoch argu
 a framework runs, and schedulers that Accelerate has prepared; steps that are conditional on the position in the epoch
 (one in so many epochs counts, if that number is known); steps that are meant to be small (`StepLR` with a `gamma` above
 0.9). Warm restarts, and schedulers that Lightning is told an interval for. Functions of `LambdaLR` that multiply the
-step they are given, or divide it by a constant.
+step they are given, or divide it by a constant, or of which only the warm-up is sized in epochs.
 
 ## Fix (suggestion)
 Moves the step out of the loop over the batches, or into it, where both loops stand in one function.
@@ -64,9 +64,11 @@ from dllint.api import (
     Stride,
     Symbol,
     Value,
+    added,
     alternatives,
     move_after,
     receiver_of,
+    summands,
     walk,
 )
 
@@ -85,8 +87,6 @@ _HORIZONS = {
 _OF_FUNCTION = ("lr_lambda",)
 _FRACTIONS = frozenset(("StepLR", "MultiStepLR"))  # their horizon is a part of the run, not all of it
 _OPERANDS = 2
-_STEEP = 0.95  # for each batch: 100 leave 1/170 of the rate
-_FEW_BATCHES = 100
 _TOO_SELDOM = "only the first percent of the schedule is ever used"
 _FEW_EPOCHS = 5  # a constant below could be anything
 
@@ -219,19 +219,6 @@ def _horizon(scheduler: Instance, ctx: Context) -> Value | None:
     return next((found for key in keys if (found := _option(scheduler, key, ctx)) is not None), None)
 
 
-def _is_over_at_once(scheduler: Instance, ctx: Context) -> bool:
-    """Whether a decay is so steep that an epoch of batches leaves nothing of the rate."""
-    name = scheduler.library_name.rpartition(".")[2]  # not that of a class of the project
-    if name not in ("ExponentialLR", "StepLR"):
-        return False
-    given = _option(scheduler, "gamma", ctx)
-    gamma = ctx.constant(given) if given is not None else 0.1
-    period = ctx.constant(_option(scheduler, "step_size", ctx)) if name == "StepLR" else 1
-    if not isinstance(gamma, int | float) or not isinstance(period, int) or period < 1:
-        return False
-    return bool(gamma ** (_FEW_BATCHES // period) <= _STEEP**_FEW_BATCHES)
-
-
 def _is_too_often(loops: Sequence[Loop], horizon: Value | None, scheduler: Instance, ctx: Context) -> bool:
     """Whether a schedule is stepped in a loop within that over the epochs that it is sized in.
 
@@ -244,23 +231,41 @@ def _is_too_often(loops: Sequence[Loop], horizon: Value | None, scheduler: Insta
         if horizon and _is_number_of(horizon, epochs):
             return True
         if any(ctx.goes_over_data(inner) for inner in loops[:place]) and (
-            _is_over_at_once(scheduler, ctx) or (horizon and _is_within(horizon, epochs, scheduler, ctx))
+            ctx.is_over_at_once(scheduler) or (horizon and _is_within(horizon, epochs, scheduler, ctx))
         ):
             return True
     return False
 
 
+def _is_all_of_epochs(loops: Sequence[Loop], scheduler: Instance, ctx: Context) -> bool:
+    """Whether no part of the schedule of a function is known to be of another length than in epochs.
+
+    A warm-up that is sized in them is over within the first epoch, and what comes after it may be as long as all steps.
+    """
+    if _HORIZONS.get(scheduler.library_name.rpartition(".")[2]) != _OF_FUNCTION:
+        return True
+    parts = [each for each in ctx.spans_of_schedule(scheduler) if not isinstance(each, Const)]
+    counts = [count for loop in loops[1:] if (count := ctx.loop_count(loop)) is not None]
+    whole = [
+        part
+        for part in parts
+        if any(_is_number_of(part, count) or _is_within(part, count, scheduler, ctx) for count in counts)
+    ]
+    terms = [term for each in whole for term in summands(each)]
+    return all(part in whole or any(_is_same_number(part, term) for term in terms) for part in parts)
+
+
 def _is_number_of(horizon: Value, epochs: Value) -> bool:
     """Whether a horizon is the number of epochs, up to a sum."""
-    terms = list(_summands(horizon))
-    return any(_is_same_number(term, epochs) for term in terms) and all(
+    terms = list(summands(horizon))
+    return any(_is_same_number(term, epochs) for term in added(horizon)) and all(
         isinstance(term, Const | Setting) or _is_same_number(term, epochs) for term in terms
     )
 
 
 def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon of constants equals the number of epochs, or (for milestones) lies within it."""
-    if any(_is_same_number(term, epochs) for term in _summands(horizon)) or _counts_steps(horizon, ctx):
+    if any(_is_same_number(term, epochs) for term in summands(horizon)) or _counts_steps(horizon, ctx):
         return False
     number = ctx.constant(epochs)
     if not isinstance(number, int) or number < _FEW_EPOCHS:
@@ -276,15 +281,6 @@ def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context)
 def _counts_steps(horizon: Value, ctx: Context) -> bool:
     """Whether a horizon is a setting that counts steps, as its name says: `--warmup-iters`, and not `--step-size`."""
     return isinstance(horizon, Setting) and ctx.speaks_of("number-of-steps", horizon.name)
-
-
-def _summands(value: Value) -> Iterator[Value]:
-    """The terms of a sum or difference."""
-    if isinstance(value, Symbol) and value.name in ("+", "-"):
-        for term in value.inputs:
-            yield from _summands(term)
-    else:
-        yield value
 
 
 def _is_same_number(left: Value, right: Value) -> bool:
@@ -369,7 +365,7 @@ def _wrong_cadence(event: SchedulerStep, scheduler: Instance, ctx: Context) -> s
     horizon = _horizon(scheduler, ctx)
     unit = ctx.loop_unit(loops[0]) if loops else "unknown"
     if unit == "batches" and _is_too_often(loops, horizon, scheduler, ctx):
-        return "batch"
+        return "batch" if _is_all_of_epochs(loops, scheduler, ctx) else ""
     is_seldom = unit == "epochs" and horizon and _is_in_batches(horizon, scheduler, ctx)
     return "epoch" if is_seldom and not _fits(scheduler, loops[0], ctx) else ""
 

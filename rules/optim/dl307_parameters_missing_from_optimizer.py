@@ -354,4 +354,5 @@ def _hands_on(node: ast.AST, names: set[str]) -> bool:
 
 
 def _concerns_any(left: Untrained, modules: Iterable[Value], ctx: Context) -> bool:
-    return any(ctx.reaches(each, left.module) or ctx.reaches(left.module, each) for each in modules)
+    direct = ((ctx.reaches(each, left.module) or ctx.reaches(left.module, each)) for each in modules)
+    return any(direct) or any(ctx.has_held(each, left.module) for each in modules)

@@ -148,15 +148,27 @@ def contradict(left: Guard, right: Guard) -> bool:
     pair = {left.relation, right.relation}
     if pair == {"=="}:
         return left.holds and right.holds
-    if pair == {"truthy", "is"}:
-        truthy, none = (left, right) if left.relation == "truthy" else (right, left)
-        return none.operand is None and none.holds and truthy.holds
+    if "truthy" in pair:
+        test, other = (left, right) if left.relation == "truthy" else (right, left)
+        return any(bool(each) is not test.holds for each in _values_of(other))
     if pair == {"is", "=="}:
         none, equal = (left, right) if left.relation == "is" else (right, left)
-        return none.operand is None and none.holds and equal.holds and equal.operand is not None
+        if none.operand is None and none.holds and equal.holds and equal.operand is not None:
+            return True
+    if "is" in pair and pair <= {"is", "=="}:
+        return any(one != other for one in _values_of(left) for other in _values_of(right))
     if "in" in pair:
         return _lists_exclude((left, right))
     return _ranges_exclude(left, right)
+
+
+def _values_of(guard: Guard) -> tuple[object, ...]:
+    """The constant that something is by a condition, if there is one: by ``flag is False``, or ``kind == "a"``."""
+    if not guard.holds:
+        return ()
+    if guard.relation == "is":
+        return (guard.operand,) if guard.operand is None or isinstance(guard.operand, bool) else ()
+    return (constants_of(guard) or ()) if guard.relation == "==" else ()
 
 
 def _lists_exclude(guards: Collection[Guard]) -> bool:
