@@ -32,7 +32,7 @@ off (`--unweighted` beside `--weighted`), switches that are on anyway (`store_tr
 have one choice, that say of themselves that they do nothing or (a switch) what happens by default, those of a notebook
 that asks its parser about an empty list or text, or that the user does not have to know of (positional ones, hidden
 ones); `-f` without any help, which takes the file that the kernel of a notebook is started with; files that only parse,
-or show what they were told.
+or show what they were told; options in whose place somebody has put a constant (`verbose = True  # args.verbose`).
 Options that are read count as used where anything may come of them: where they get to code that is not seen, to one of
 several functions of a name that uses them, or to an attribute of which somebody reads one of its name; where they are
 only shown; and where a function that gets them is not written yet, or says that it ignores them. What may be left of
@@ -59,7 +59,7 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
-from dllint.api import Context, External, Finding, Instance, Items, LibraryCall, LostValue, Rule, receiver_of
+from dllint.api import Context, External, Finding, Instance, Items, LibraryCall, LostValue, Rule, nodes_of, receiver_of
 
 _ACTIONS = ("store", "store_true", "store_false", "append", "store_const")
 _PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -169,6 +169,14 @@ def is_the_rest_of_a_choice(event: LibraryCall, name: str, ctx: Context) -> bool
     return False
 
 
+def is_fixed_by_hand(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """a constant stands in its place, beside a comment that has it: `verbose = True  # args.verbose`"""
+    module = event.site.module
+    lines = [line for line, text in module.comments.items() if re.search(rf"\w\.{re.escape(name)}\b", text)]
+    fixed = (each for each in nodes_of(module.tree).of(ast.Assign) if isinstance(each.value, ast.Constant))
+    return bool(lines) and any(each.lineno in lines for each in fixed)
+
+
 class UnreadOption(Rule):
     code = "DL846"
     name = "unread-option"
@@ -189,6 +197,7 @@ class UnreadOption(Rule):
         is_the_rest_of_a_choice,
         is_what_happens_anyway,
         has_no_command_line,
+        is_fixed_by_hand,
     )
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
