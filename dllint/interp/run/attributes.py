@@ -16,6 +16,7 @@ from dllint.values import (
     External,
     Function,
     Instance,
+    Items,
     ModuleReference,
     Setting,
     Symbol,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _COMPILED = "_orig_mod."  # the prefix of what `torch.compile` holds
+_TABLES = ("pandas.", "geopandas.", "polars.", "numpy.", "xarray.")  # which make their own of a list
 _NAMES = ("__name__", "__qualname__")
 
 
@@ -133,7 +135,7 @@ def _of_instance(machine: Machine, base: Instance, name: str, site: Site) -> Val
     normalised = base.cls.startswith("torch.distributions.")  # its logits are not the ones it was given
     if (name in signature or name in base.arguments.keywords) and not normalised:
         given = base.arguments.get(signature.index(name) if name in signature else None, name)
-        if given is not None:
+        if given is not None and not (isinstance(given, Items) and base.cls.startswith(_TABLES)):
             return given
     return _materialise(machine, base, name, site)
 

@@ -40,6 +40,7 @@ _ROOTS = _ENUMS | frozenset((
     "object", "str", "int", "abc.ABC", _MODULE, "torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
     "torch.utils.data.Sampler",
 ))  # fmt: skip
+_PLAIN = frozenset(("object", "abc.ABC"))
 _OF_ROOTS = frozenset((  # what objects of these have, as of any release
     "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu",
     "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward", "functions", "get_buffer",
@@ -53,9 +54,10 @@ _OF_ROOTS = frozenset((  # what objects of these have, as of any release
     "xpu", "zero_grad",
 ))  # fmt: skip
 _MAKES_ATTRIBUTES = re.compile(  # for objects of a class, in its file
-    r"\b(setattr|delattr|exec|locals|globals|vars|update_wrapper|add_module|register_\w+|(weight|spectral)_norm|prune)\("
+    r"\b(setattr|delattr|exec|locals|globals|vars|update_wrapper)\("
     r"|__dict__|__getattr(ibute)?__|__setattr__|__class__\s*="
 )
+_MAKES_PARTS = re.compile(r"\b(add_module|register_\w+|(weight|spectral)_norm|prune)\(")  # for those of modules
 _SETS_ANY = re.compile(  # in any other file of a program, but for what its classes set of their own objects
     r"\b(setattr\((?!self\b)|(exec|import_module|__import__|patch)\()|\b__dict__\b(?!\.(?:items|keys|values|copy|get)\(|\[\w+\]\()"
     r"|\bvars\([^()]+\)\s*(\[|\.update)|\bsys\.modules\b"
@@ -93,7 +95,12 @@ def _of_builtin(
         return None if hasattr(None, read.attr) else NameMissing(site, read.attr, "nothing", *lacking)
     if isinstance(base, Items):
         made = base.site if base.kind == "list" and not hasattr([], read.attr) else None
-        is_here = made is not None and enclosing_scope(made) == enclosing_scope(site) and made.module is reader
+        is_here = (
+            isinstance(read.value, ast.Name)
+            and made is not None
+            and enclosing_scope(made) == enclosing_scope(site)
+            and made.module is reader
+        )
         is_list = made is not None and is_here and isinstance(made.node, ast.List | ast.ListComp)
         return NameMissing(site, read.attr, "library", "list", made) if made is not None and is_list else None
     imported = _import_of(read.value, reader) if _is_of_module(base.name, read.attr) else None
@@ -130,7 +137,9 @@ def _has_not(machine: Machine, base: Class | Instance, cls: Class, name: str, no
         name: the attribute.
         node: the expression that gave it.
     """
-    if machine.block is None or name.startswith("__") or name in _OF_ROOTS or machine.main.source.notebook is not None:
+    if machine.block is None or name.startswith("__") or machine.main.source.notebook is not None:
+        return False
+    if name in _OF_ROOTS and not _PLAIN.issuperset(cls.library_bases):
         return False
     if isinstance(base, Instance) and not _is_all_known(base, cls, name):
         return False
@@ -162,6 +171,8 @@ def _is_plain(cls: Class) -> bool:
     if not decorators <= {"dataclass"} or cls.node.keywords or cls.module.parse_error is not None:
         return False
     if cls.module.contains(_MAKES_ATTRIBUTES) or len(cls.bases) != len(cls.node.bases):
+        return False
+    if _MODULE in cls.library_bases and cls.module.contains(_MAKES_PARTS):
         return False
     return all(isinstance(base, Class) or (isinstance(base, External) and base.name in _ROOTS) for base in cls.bases)
 
