@@ -26,6 +26,7 @@ from dllint.interp.ask.failing_samples import failure_in_part
 from dllint.interp.run.failures import Failure, fails_in_training, failure_after, origin_of
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.bindings import Definition
+from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import AnyOf
@@ -159,6 +160,8 @@ class Running(Assuming, Starting, SwitchedOff):
         if not project.is_whole_around(module):
             return
         if self._is_named(module) and not leads_nowhere(project, module):
+            return
+        if may_be_imported_by_name(module, list(project.mentioning()), lambda: self._is_named(module)):
             return
         if self.is_application(module):
             told = f"somebody imports `{module.file.name}`, which no code that runs does"

@@ -15,19 +15,16 @@ if TYPE_CHECKING:
 
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 _FROM_LIBRARY = re.compile(r"\s*from (?:torch|torchvision|torchaudio|numpy|scipy|transformers|PIL)[\w.]* import\b")
+_LEFT_OUT = re.compile(r"\s*#\s*(?:from\b.*\bimport|import)\b")
 _LOOKED_FOR = re.compile(r"test_.*|.*_tests?|tests?|conftest|hubconf|setup")  # by tools
 
 
 def may_mean(module: SourceModule, name: str) -> bool:
-    """Whether code of a file may mean another file by a name: not in a comment, nor where it has that of a library."""
-    comments = module.comments
-    lines = (
-        line.removesuffix(comments.get(number, ""))
-        for number, line in enumerate(module.source.text.split("\n"), 1)
-        if name in line
-    )
+    """Whether a file may mean another one by a name: not in an import that is commented out, nor where it has that of a
+    library."""
     word = rf"\b{re.escape(name)}\b"
-    told = [line for line in lines if re.search(word, line)]
+    lines = (each.partition("#")[0] if _LEFT_OUT.match(each) else each for each in module.source.text.split("\n"))
+    told = [line for line in lines if name in line and re.search(word, line)]
     others = [line for line in told if not _FROM_LIBRARY.match(line)]
     if len(others) < len(told):
         word = rf"['\"][^'\"]*{word}"
