@@ -325,7 +325,7 @@ class CallRefused(Event):
 class UnpackingRefused(Event, Generic[V]):
     """Python refuses to unpack a ``value`` into ``count`` variables: it has one of some numbers of ``parts``.
 
-    There are none where it is what a function gives that returns nothing.
+    There are none where it is what a function gives that returns nothing; the count is 0 where an item of that is read.
     """
 
     value: V

@@ -161,7 +161,7 @@ class Running(Assuming, Starting, SwitchedOff):
             return
         if self._is_named(module) and not leads_nowhere(project, module):
             return
-        if may_be_imported_by_name(module, list(project.mentioning()), lambda: self._is_named(module)):
+        if may_be_imported_by_name(module, list(project.mentioning()), lambda: self._is_told(module)):
             return
         if self.is_application(module):
             told = f"somebody imports `{module.file.name}`, which no code that runs does"
@@ -172,9 +172,16 @@ class Running(Assuming, Starting, SwitchedOff):
         project, stem = self._machine.project, module.file.stem
         if stem in project.scripts_run or any(self._importers(module)) or any(project.notebooks_with(stem)):
             return True
-        mentioning = project.mentioning(re.compile(rf"\b{re.escape(stem)}\b"))
-        others = project.reading_each(each for each in mentioning if each is not module)
-        return project.is_noted(stem) or any(may_mean(each, stem) for each in others)
+        return project.is_noted(stem) or any(may_mean(each, stem) for each in self._telling(module))
+
+    def _is_told(self, module: SourceModule) -> bool:
+        """Whether anything in the project has the name of a file in it, be it in a comment."""
+        return self._is_named(module) or any(True for _ in self._telling(module))
+
+    def _telling(self, module: SourceModule) -> Iterator[SourceModule]:
+        """The other files in which the name of a file is a word."""
+        telling = self._machine.project.mentioning(re.compile(rf"\b{re.escape(module.file.stem)}\b"))
+        return (each for each in telling if each is not module)
 
     def _of_definition(self, site: Site) -> Iterator[Assumption]:
         """That somebody uses the function, class or method at the top of a file that a place is in."""

@@ -76,17 +76,20 @@ class UnpacksAnotherNumber(Rule):
             return
         parts = " or ".join(str(number) for number in event.parts)
         given = f"{parts} values" if parts else f"what `{_function(event)}` returns, which is nothing"
+        taken = f"{event.count} variables are to take" if event.count else "an item is read of"
         yield ctx.finding(
             self,
             event,
-            f"{event.count} variables are to take {given}",
+            f"{taken} {given}",
             assuming=ctx.assumed_to_get_to(event.site),
             effect=f"Python raises a {_error(event)} here, and the run ends",
-            help="take as many values as are returned, or return as many as are taken",
+            help="take as many values as are returned, or return as many as are taken"
+            if parts
+            else f"return from `{_function(event)}` what is taken here",
             trace=[
                 *ctx.calls_to(event),
                 *_put_together(event),
-                (event.site, f"is unpacked into {event.count} variables"),
+                (event.site, f"is unpacked into {event.count} variables" if event.count else "is read by an index"),
             ],
         )
 

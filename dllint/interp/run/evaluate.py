@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dllint.choices import choose
+from dllint.events import UnpackingRefused
 from dllint.forms import is_part_of_shape
 from dllint.interp.run import comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
@@ -20,7 +21,7 @@ from dllint.interp.run.missing_names import missing_name, missing_option
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
-from dllint.values import Arguments, Const, Function, Instance, Items, Scope, Symbol, Table, Value
+from dllint.values import Arguments, Const, Function, Instance, Items, Nothing, Scope, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -243,6 +244,8 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
 def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
     base = evaluate(machine, node.value, scope)
     site = Site(scope.module, node)
+    if isinstance(base, Nothing) and machine.block is not None:
+        raise CallError(machine.emit(UnpackingRefused(site, base, 0, ())).site)
     if isinstance(node.slice, ast.Slice):
         bounds = [
             evaluate(machine, bound, scope) if bound is not None else Const(None)

@@ -15,20 +15,16 @@ if TYPE_CHECKING:
 
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 _FROM_LIBRARY = re.compile(r"\s*from (?:torch|torchvision|torchaudio|numpy|scipy|transformers|PIL)[\w.]* import\b")
-_LEFT_OUT = re.compile(r"\s*#\s*(?:from\b.*\bimport|import)\b")
 _LOOKED_FOR = re.compile(r"test_.*|.*_tests?|tests?|conftest|hubconf|setup")  # by tools
 
 
 def may_mean(module: SourceModule, name: str) -> bool:
-    """Whether a file may mean another one by a name: not in an import that is commented out, nor where it has that of a
-    library."""
+    """Whether a file may mean another one by a name: it imports what is called so, but not from a library, or has it in
+    a text. Variables and attributes of that name mean no file."""
     word = rf"\b{re.escape(name)}\b"
-    lines = (each.partition("#")[0] if _LEFT_OUT.match(each) else each for each in module.source.text.split("\n"))
-    told = [line for line in lines if name in line and re.search(word, line)]
-    others = [line for line in told if not _FROM_LIBRARY.match(line)]
-    if len(others) < len(told):
-        word = rf"['\"][^'\"]*{word}"
-    return any(re.search(word, line) for line in others)
+    meant = re.compile(rf"\bimport\b.*{word}|{word}.*\bimport\b|['\"][^'\"]*{word}|^[\w\s,()]*{word}[\w\s,()]*$")
+    lines = (line for line in module.source.text.split("\n") if name in line and not line.lstrip().startswith("#"))
+    return any(meant.search(line) and not _FROM_LIBRARY.match(line) for line in lines)
 
 
 def leads_nowhere(project: Project, module: SourceModule) -> bool:
