@@ -170,6 +170,8 @@ def _is_plain(cls: Class) -> bool:
     decorators = {text_of(each).partition("(")[0].rpartition(".")[2] for each in cls.node.decorator_list}
     if not decorators <= {"dataclass"} or cls.node.keywords or cls.module.parse_error is not None:
         return False
+    if "__new__" in cls.members:  # which may make an object of another class
+        return False
     if cls.module.contains(_MAKES_ATTRIBUTES) or len(cls.bases) != len(cls.node.bases):
         return False
     if _MODULE in cls.library_bases and cls.module.contains(_MAKES_PARTS):
