@@ -85,8 +85,9 @@ _HOLDERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Yield, ast.
 def is_not_to_be_trained(site: Site, left: Untrained, ctx: Context) -> bool:
     """its name says that it is not to be trained, as that of a network inside a loss does"""
     names = (left.name, ctx.class_name(left.module))
-    topics = ("averaged-model", "frozen-model", "weight-average", "random-map")
-    if any(ctx.speaks_of(topic, *names) for topic in topics):
+    if any(
+        ctx.speaks_of(topic, *names) for topic in ("averaged-model", "frozen-model", "weight-average", "random-map")
+    ):
         return True
     has_own = any(ctx.is_parameter(each) for each in left.module.attributes.values())
     return ctx.speaks_of("loss-model", *names) and not has_own
