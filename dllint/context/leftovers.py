@@ -13,8 +13,10 @@ from dllint.events import LibraryCall
 from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.positions import ancestors
 from dllint.interp.source.reached_calls import reached_calls
 from dllint.interp.source.topics import words_of
+from dllint.sites import Site
 from dllint.values import Const
 
 
@@ -110,7 +112,21 @@ class Leftovers(OptionUses):
         if self._is_of_another(event):
             told = f"`{flag}` is meant to count in this script, which has its options from one that trains"
             return (Assumption("effect", told),)
+        blank = self._blank()
+        if blank:
+            return (Assumption("effect", f"`{flag}` is not for what is yet to be written, as `{blank}` is"),)
         return ()
+
+    def _blank(self) -> str:
+        """What a file of the script leaves to be filled in, as an exercise does: `optimizer = ...`, outside of classes,
+        in which that is a way to declare something."""
+        project = self._machine.project
+        for module in project.reading_each(project.closure(self.program.module)):
+            for node in nodes_of(module.tree).of(ast.Assign):
+                is_blank = isinstance(node.value, ast.Constant) and node.value.value is ...
+                if is_blank and not isinstance(next(ancestors(Site(module, node)), None), ast.ClassDef):
+                    return ast.unparse(node)
+        return ""
 
     def _missing_matters(self, event: LibraryCall, name: str) -> Iterator[str]:
         """What an option may be about, where no file of the script has anything to do with it."""

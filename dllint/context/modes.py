@@ -111,6 +111,22 @@ class ModesOfModules(Phases, Sources):
             return not on_tensor and self.opaque_to(event, model)
         return isinstance(event, ModelForward) and self.is_same(event.model, model)
 
+    def is_put_back_into_training(self, model: Value, call: ModelForward) -> bool:
+        """Whether the code before a call puts the whole of a model into evaluation mode, and at once a part of it back:
+        `net.eval()`, `net.decoder.train()`."""
+        changes = [each for each in self.all_of(ModeChange) if self.position(each) < self.position(call)]
+        parts = [each for each in changes if each.training is True and self.is_same(each.model, model)]
+        others = [each for each in changes if each.training is False and not self.is_same(each.model, model)]
+        wholes = [each for each in others if self.is_part(model, each.model)]
+        between = [self.position(each) for each in self.all_of(ModelForward)]
+        return any(
+            whole.frame is part.frame
+            and self.position(whole) < self.position(part)
+            and not any(self.position(whole) < each < self.position(part) for each in between)
+            for whole in wholes
+            for part in parts
+        )
+
     def _passes_mode_on(self, owner: Value, model: Value) -> bool:
         """Whether a module, when its mode is set, may set that of another, which is the same or belongs to it."""
         if owner is model:

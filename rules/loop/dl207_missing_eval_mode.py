@@ -22,13 +22,14 @@ training mode moved a running mean by up to 1.73, also under `no_grad`.
 
 ## Not reported
 Models without a layer that is known to depend on the mode (a norm with `track_running_stats=False` does not, nor a
-dropout of zero; a layer that only a setting brings in which is off by default makes a question), or that are neither
-trained nor loaded; evaluation whose caller is not seen (it may have set the mode), or that a framework runs; forward
-passes inside a training step (teachers, momentum encoders, rollouts), and what trains and evaluates by its name
-(`train_and_validate`); Monte Carlo dropout, and statistics and shapes that are only measured; models that return
-something else in evaluation mode (detectors return losses only in training mode); code that sets training mode right
-before, chooses the mode, or has a comment about it; models that another method or a base class switches, or that are
-switched part by part (`model.encoder.eval()`).
+dropout of zero, nor a layer of which only the parameters are read; a layer that only a setting brings in which is off
+by default makes a question), or that are neither trained nor loaded; evaluation whose caller is not seen (it may have
+set the mode), or that a framework runs; forward passes inside a training step (teachers, momentum encoders, rollouts),
+and what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropout, and statistics and shapes that
+are only measured; models that return something else in evaluation mode (detectors return losses only in training mode);
+code that sets training mode right before, chooses the mode, or has a comment about it; models that another method or a
+base class switches, or that are switched part by part (`model.encoder.eval()`), or of which a part is put back
+(`model.eval(); model.decoder.train()`).
 
 ## Fix (unsafe)
 Inserts `model.eval()` before the loop of the evaluation, and `model.train()` after it if training goes on and nothing
@@ -188,6 +189,12 @@ def _switches_itself(model: Value) -> bool:
     return any(ast.unparse(call.func) == "self.eval" for each in methods for call in nodes_of(each).of(ast.Call))
 
 
+def is_left_training_on_purpose(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """the code puts a model into evaluation mode, and then this part of it into training mode, as a decoder whose
+    dropout is wanted"""
+    return ctx.is_put_back_into_training(model, event)
+
+
 def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
     """another method, or a base class that calls this one, may switch the model before"""
     name = ctx.callee_of(event)
@@ -227,6 +234,7 @@ class MissingEvalMode(Rule):
         speaks_of_mode,
         chooses_mode,
         is_switched_part_by_part,
+        is_left_training_on_purpose,
         is_switched_elsewhere,
     )
 

@@ -17,6 +17,10 @@ the final states of both directions a test accuracy of 1.00, by `out[:, -1]` .08
     out, (hidden, cell) = rnn(x)
     scores = head(torch.cat([hidden[-2], hidden[-1]], dim=1))
 
+Above another layer that reads in both directions (`num_layers=2`), the last step of what it is given has seen all of
+the sequence: its half is weaker than it could be, and not blind. There this is a note, also where the number of layers
+is not known.
+
 ## Not reported
 Layers of which it is not known that they read in both directions, sequences of one step, halves that are taken where
 each reading ends (`out[:, -1, :128]`), padded sequences that were packed, and code that uses the final state, or the
@@ -32,8 +36,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from dllint.api import Context, Finding, ModelForward, Rule, Site, Size, Steps, Symbol, Value
+from dllint.api import Context, Finding, Instance, ModelForward, Rule, Site, Size, Steps, Symbol, Value
 
+_OF_ONE = "the direction that reads from the end knows nothing of the sequence but its last step"
+_OF_TWO = "the direction that reads from the end has of the other steps only what the layer below tells at the last one"
 _NEAR = 12  # values before what a layer is given
 
 
@@ -91,13 +97,24 @@ class BidirectionalLastStep(Rule):
                 yield self._report(steps, at, ctx)
 
     def _report(self, steps: Steps, at: Site, ctx: Context) -> Finding:
-        made = steps.layer.site
+        made, is_above = steps.layer.site, _is_above_another(steps, ctx)
         return ctx.finding(
             self,
             at,
             f"half of `{ctx.source_of(at)}` has read one step: this `{ctx.class_name(steps.layer)}` is bidirectional",
             on=[steps.layer],
-            effect="the direction that reads from the end knows nothing of the sequence but its last step",
+            severity="info" if is_above else None,
+            effect=_OF_TWO if is_above else _OF_ONE,
             help="use the final states of both directions: `torch.cat([hidden[-2], hidden[-1]], dim=1)`",
             trace=[(made, "it reads in both directions")] if made is not None else [],
         )
+
+
+def _is_above_another(steps: Steps, ctx: Context) -> bool:
+    """Whether what a layer is given for the last step has seen all of them: by its lower layers, of which an unknown
+    number may be several, or by another such one."""
+    layers = steps.layer.arguments.get(2, "num_layers")
+    if layers is not None and ctx.constant(layers) != 1:
+        return True
+    below = ctx.models_behind(steps.given)
+    return any(isinstance(each, Instance) and ctx.is_bidirectional(each) for each in below)

@@ -28,12 +28,12 @@ Of a layer that is unfrozen after `Adam(filter(...))`, no weight has changed aft
 
 ## Not reported
 Modules that are frozen, only evaluated, or deleted again; modules with weights from elsewhere (a checkpoint, another
-model), unless new layers of theirs are trained as well; names such as `teacher`, `ema` or `vgg`; networks that see both
-sides of a comparison; one part of a model that is trained alone, as a head is on features; parameters that are updated
-by hand, or that something else asks for and may hand on; modules whose forward is given the weights to compute with, by
-a keyword; optimizers that are given single tensors, as for a style, a prompt or an attack. Where anything that an
-optimizer is given is not known, nothing is said. Parts that are unfrozen where the optimizer has frozen ones as well,
-or gets them then, or another one has them; networks that are frozen and unfrozen in turn.
+model), unless new layers of theirs are trained as well; names such as `teacher`, `ema`, `vgg` or `random_projection`;
+networks that see both sides of a comparison; one part of a model that is trained alone, as a head is on features;
+parameters that are updated by hand, or that something else asks for and may hand on; modules whose forward is given the
+weights to compute with, by a keyword; optimizers that are given single tensors, as for a style, a prompt or an attack.
+Where anything that an optimizer is given is not known, nothing is said. Parts that are unfrozen where the optimizer has
+frozen ones as well, or gets them then, or another one has them; networks that are frozen and unfrozen in turn.
 
 ## On real code
 276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
@@ -85,7 +85,9 @@ _HOLDERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Yield, ast.
 def is_not_to_be_trained(site: Site, left: Untrained, ctx: Context) -> bool:
     """its name says that it is not to be trained, as that of a network inside a loss does"""
     names = (left.name, ctx.class_name(left.module))
-    if any(ctx.speaks_of(topic, *names) for topic in ("averaged-model", "frozen-model", "weight-average")):
+    if any(
+        ctx.speaks_of(topic, *names) for topic in ("averaged-model", "frozen-model", "weight-average", "random-map")
+    ):
         return True
     has_own = any(ctx.is_parameter(each) for each in left.module.attributes.values())
     return ctx.speaks_of("loss-model", *names) and not has_own

@@ -23,8 +23,9 @@ epochs.
 
 ## Not reported
 Metrics whose names say nothing, nor that of the function that alone returned them, or too much (`dice_loss` falls,
-though a Dice score grows); differences and other things that are computed of a metric, such as `1 - accuracy`; modes
-that are not known, or that the project's settings may say; calls without a metric of what may be another scheduler.
+though a Dice score grows); differences and other things that are computed of a metric, such as `1 - accuracy`; what is
+called a loss and adds up a score, also where an option decides it (`total += dice(...)`); modes that are not known, or
+that the project's settings may say; calls without a metric of what may be another scheduler.
 
 ## Fix (unsafe)
 Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
@@ -43,6 +44,7 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
+    Function,
     Guards,
     Instance,
     Rule,
@@ -63,6 +65,15 @@ def is_turned_round(event: SchedulerStep, metric: Value, ctx: Context) -> bool:
     return any(_may_turn(origin.value) for origin in ctx.origins(metric))
 
 
+def adds_up_another(event: SchedulerStep, metric: Value, ctx: Context) -> bool:
+    """it is computed, perhaps under an option, of what goes the other way by its name: a `val_loss` of Dice scores"""
+    name = _telling_name(event, ctx)
+    grows = _grows(name, ctx)
+    own = ctx.sources_up_to(metric, lambda value: _may_turn(value) or getattr(value, "name", "") == "forward")
+    names = [each for value in own for each in (getattr(value, "hint", ""), _function_name(value)) if each]
+    return any(ctx.speaks_of("falling-metric", each) if grows else _grows(each, ctx) for each in names)
+
+
 class PlateauSchedulerMisuse(Rule):
     code = "DL315"
     name = "plateau-scheduler-misuse"
@@ -72,7 +83,7 @@ class PlateauSchedulerMisuse(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html",)
-    excuses = (is_turned_round,)
+    excuses = (is_turned_round, adds_up_another)
 
     def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
         schedulers = ctx.options_of(event.scheduler)
@@ -107,10 +118,8 @@ class PlateauSchedulerMisuse(Rule):
         passed = scheduler.arguments.get(1, "mode")
         given = ctx.as_setting(passed) or passed
         mode = ctx.constant(given) if given is not None else "min"
-        name = _name_of_metric(event, ctx)
-        if not ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name):
-            name = _function_of_metric(event, ctx)
-        grows = ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name)
+        name = _telling_name(event, ctx)
+        grows = _grows(name, ctx)
         falls = ctx.speaks_of("falling-metric", name)
         is_wrong = (mode == "min" and grows) or (mode == "max" and falls)
         if not is_wrong or not scheduler.arguments.exact or ctx.excused(self, event, metric):
@@ -131,6 +140,25 @@ class PlateauSchedulerMisuse(Rule):
             ],
             fix=("Turn the mode round", edits),
         )
+
+
+def _telling_name(event: SchedulerStep, ctx: Context) -> str:
+    """The name of the metric, or where that says nothing, that of the function that returned it."""
+    name = _name_of_metric(event, ctx)
+    if ctx.speaks_of("growing-metric", name) or ctx.speaks_of("falling-metric", name):
+        return name
+    return _function_of_metric(event, ctx)
+
+
+def _grows(name: str, ctx: Context) -> bool:
+    return ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name)
+
+
+def _function_name(value: Value) -> str:
+    """The name of a function, of the project or a library, whose result something is computed of."""
+    if isinstance(value, Function):
+        return value.name
+    return value.name.rpartition(".")[2] if isinstance(value, Symbol) and "." in value.name[1:] else ""
 
 
 def _name_of_metric(event: SchedulerStep, ctx: Context) -> str:

@@ -25,7 +25,7 @@ the end of the loop the loss falls from 2.4 to 2.2, and the test accuracy is .19
 ## Not reported
 Stops under a condition or in an `except`; scripts that do not train; functions and files that are for debugging, as
 their names say; a `break` in a loop over steps that takes one batch from a shuffled loader each time; code after an
-`exit()` that only defines, prints or ends the run itself.
+`exit()` that only defines, prints or ends the run itself, or does once more what was done above, and saves nothing.
 
 ## On real code
 276 public repositories: 4 findings in 3 of them. 3 are true: an `embed()` in the loop over batches, a `breakpoint()` in
@@ -37,7 +37,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Event, Finding, Leave, LibraryCall, Loop, OptimizerStep, Rule, Site
+from dllint.api import Context, Event, Finding, Leave, LibraryCall, Loop, OptimizerStep, Rule, Site, nodes_of
 
 _DEBUGGERS = ("pdb.set_trace", "ipdb.set_trace", "pudb.set_trace", "IPython.embed", "code.interact", "breakpoint")
 _EXITS = ("exit", "quit", "sys.exit", "os._exit")
@@ -58,6 +58,16 @@ def trains_nothing(event: Event, ctx: Context) -> bool:
     return not ctx.mentions("backward", where="here") and not any(True for _ in ctx.all_of(OptimizerStep))
 
 
+def repeats_what_was_done(event: Event, ctx: Context) -> bool:
+    """what stands below an exit does with a function of the file what it has done above, and neither trains nor saves:
+    the work is done, and an earlier way to look at it is parked there"""
+    above, below = _around_exit(event, ctx)
+    own = {each.name: each for each in nodes_of(event.site.module.tree).of(ast.FunctionDef)}
+    done = _names_reached(above, own)
+    again = any(name in done and name in own for each in below for name in _names_called(each))
+    return again and not ctx.speaks_of("lasting", *(_names_reached(below, own) - done))
+
+
 class DebugStopLeftIn(Rule):
     code = "DL845"
     name = "debug-stop-left-in"
@@ -75,7 +85,7 @@ class DebugStopLeftIn(Rule):
             if loop is not None:
                 what, effect = "this ends the run in the first iteration of the training", "nothing else is trained"
                 yield self._report(event.site, event, what, effect, ctx)
-            elif _has_more_to_do(event, ctx):
+            elif _has_more_to_do(event, ctx) and not repeats_what_was_done(event, ctx):
                 what, effect = "this ends the run, and there is more to do below it", "what stands below never runs"
                 yield self._report(event.site, event, what, effect, ctx)
 
@@ -117,13 +127,36 @@ def _is_always_met(event: Event, ctx: Context) -> bool:
 
 def _has_more_to_do(event: Event, ctx: Context) -> bool:
     """Whether statements stand below an exit in its block that do more than define something, print or end the run."""
+    return any(map(_does_something, _around_exit(event, ctx)[1]))
+
+
+def _around_exit(event: Event, ctx: Context) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The statements above and below the one of an event, in its block."""
     statement = next(ctx.ancestors(event.site, ast.Expr), None)
     for around in ctx.ancestors(event.site, ast.stmt, ast.Module):
         for block in (getattr(around, name, []) for name in ("body", "orelse", "finalbody")):
             if statement in block:
-                below = block[block.index(statement) + 1 :]
-                return any(map(_does_something, below))
-    return False
+                at = block.index(statement)
+                return block[:at], block[at + 1 :]
+    return [], []
+
+
+def _names_called(node: ast.AST) -> Iterator[str]:
+    """The names of what code calls, of methods without their object."""
+    calls = nodes_of(node).of(ast.Call)
+    return (getattr(call.func, "attr", getattr(call.func, "id", "")) for call in calls)
+
+
+def _names_reached(statements: list[ast.stmt], own: dict[str, ast.FunctionDef]) -> set[str]:
+    """The names of what statements call, and of what the functions of the file that they call do."""
+    statements = [each for each in statements if not isinstance(each, _DEFINITIONS)]
+    found: set[str] = set()
+    pending: list[ast.AST] = [*statements]
+    for node in pending:  # which grows meanwhile
+        names = set(_names_called(node)) - found
+        found |= names
+        pending.extend(own[name] for name in names if name in own)
+    return found
 
 
 def _does_something(statement: ast.stmt) -> bool:

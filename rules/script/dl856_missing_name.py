@@ -38,8 +38,9 @@ The examples have a README, as only of a project that is there as a whole it is 
 Lines that no script or function comes to; names that anything may bind: a star import of what is not in the project,
 `globals()`, `exec`, `setattr`, another file (`module.name = ...`), a text with the name; attributes of classes that
 derive from those of libraries other than torch, of objects that are wrapped, or that have `__getattr__`; files that
-another one of the same name may stand for; what is caught; notebooks, and files that stand alone, which may be pieces;
-texts from an editor or standard input, which may be unfinished.
+another one of the same name may stand for; what is caught; names of which a comment above says that they are yet to be
+bound (`# TODO: load your model`); notebooks, and files that stand alone, which may be pieces; texts from an editor or
+standard input, which may be unfinished.
 In a script that nobody imports and that the commands in the project's notes leave out, while they run others, it is a
 question.
 
@@ -56,8 +57,10 @@ Names that files lack which a program imports: six more in 480 repositories, all
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 
 from dllint.api import Context, Finding, NameMissing, Rule
 
@@ -90,6 +93,16 @@ def is_told_apart(event: NameMissing, ctx: Context) -> bool:
     return any(ast.dump(each) == ast.dump(owner) for each in asked if owner is not None)
 
 
+def is_yet_to_be_bound(event: NameMissing, ctx: Context) -> bool:
+    """a comment above says that what binds it is yet to be written: `# TODO: load your model`"""
+    statement = next(ctx.ancestors(event.site, ast.stmt), None)
+    if event.absence not in ("unbound", "early") or statement is None:
+        return False
+    lines = event.site.module.source.text.split("\n")[: statement.lineno - 1]
+    above = list(takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), reversed(lines)))
+    return event.name in re.findall(r"\w+", " ".join(above)) and ctx.speaks_of("to-do", *above)
+
+
 class MissingName(Rule):
     code = "DL856"
     name = "missing-name"
@@ -98,7 +111,7 @@ class MissingName(Rule):
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
     of_files = True
     references = ("https://docs.python.org/3/library/exceptions.html#NameError",)
-    excuses = (is_expected, is_told_apart)
+    excuses = (is_expected, is_told_apart, is_yet_to_be_bound)
 
     def on_name_missing(self, event: NameMissing, ctx: Context) -> Iterator[Finding]:
         if ctx.excused(self, event):

@@ -45,11 +45,17 @@ def builds_sensitive_layer(machine: Machine, value: Instance, cls: Class) -> boo
 
 
 def _calls_of(definition: Class | Function) -> Iterator[tuple[ast.Call, ast.AST | None]]:
-    """The calls in a definition that are made in any case, each with the function that it stands in."""
+    """The calls in a definition that are made in any case, each with the function that it stands in.
+
+    A default of a parameter is not: who gives another value has nothing of it, and else it is what the parameter is.
+    """
     for call in nodes_of(definition.node).of(ast.Call):
         around = list(takewhile(lambda each: each is not definition.node, ancestors(Site(definition.module, call))))
         functions = [each for each in (*around, definition.node) if isinstance(each, _FUNCTION)]
-        if not any(isinstance(each, _CONDITIONAL) or getattr(each, "name", "") == "forward" for each in around):
+        is_default = any(isinstance(each, ast.arguments) for each in around)
+        if not is_default and not any(
+            isinstance(each, _CONDITIONAL) or getattr(each, "name", "") == "forward" for each in around
+        ):
             yield call, functions[0] if functions else None
 
 

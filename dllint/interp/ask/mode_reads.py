@@ -41,6 +41,8 @@ def _changes_result(site: Site, node: ast.Attribute, value: Instance) -> bool:
         return False
     if any(isinstance(each, ast.Call) and _drops_nothing(each, value) for each in inside):
         return False
+    if any(isinstance(each, ast.IfExp) and each.test is node and _is_zero_anyway(each, value) for each in inside):
+        return False
     function = next((each for each in outer if isinstance(each, _FUNCTION)), None)
     if function is None or statement is None:
         return True
@@ -54,7 +56,16 @@ def _drops_nothing(call: ast.Call, value: Instance) -> bool:
     if "dropout" not in last_name(call.func):
         return False
     named = (each.value for each in call.keywords if each.arg == "p")
-    rate = next(iter((*call.args[1:2], *named)), None)
+    return _is_no_rate(next(iter((*call.args[1:2], *named)), None), value)
+
+
+def _is_zero_anyway(choice: ast.IfExp, value: Instance) -> bool:
+    """Whether both arms are rates of zero: `dropout_p=self.rate if self.training else 0.0` of a rate of zero."""
+    return _is_no_rate(choice.body, value) and _is_no_rate(choice.orelse, value)
+
+
+def _is_no_rate(rate: ast.expr | None, value: Instance) -> bool:
+    """Whether a rate is zero, as it is written or as an attribute of the module."""
     if isinstance(rate, ast.Attribute) and getattr(rate.value, "id", "") == "self":
         kept = value.attributes.get(rate.attr)
         return kept is not None and is_zero(kept)

@@ -13,6 +13,8 @@ from dllint.events import AttributeAssigned
 from dllint.interp.ask.built_layers import builds_sensitive_layer
 from dllint.interp.ask.dropout import drops_inside, drops_nothing, has_rate, is_told_to_drop_nothing, is_zero
 from dllint.interp.ask.mode_reads import asks_for_mode
+from dllint.interp.ask.norms import has_batch_norm
+from dllint.interp.ask.parameter_holders import only_holds_parameters
 from dllint.interp.ask.settings_in_files import is_off_by_default
 from dllint.interp.run.classes import has_unknown_base, role_of
 from dllint.interp.source.nodes import nodes_of
@@ -53,6 +55,12 @@ class Sensitivity(IntEnum):
     WORDS = 3
     BUILT = 4
     KNOWN = 5
+
+
+_LISTING = ("list", "tuple", "slice", "item", "element", "iter", "next")  # ways to some of the children of a module
+# Their last child, the classifier, has all that depends on the mode: https://docs.pytorch.org/vision/stable/models/vgg.html
+_DROPS_LAST = re.compile(r"torchvision\.models\.(?:vgg(?:11|13|16|19)|alexnet|squeezenet1_[01])")
+_KNOWN_OR_NOT = {True: Sensitivity.KNOWN, False: Sensitivity.UNKNOWN}
 
 
 @dataclass(slots=True)
@@ -131,6 +139,30 @@ def _of_parts(search: _Search, value: Value) -> Sensitivity:
         return _highest(_answer(search, item) for item in value.contents.values())
     if isinstance(value, Instance):
         return _of_instance(search, value)
+    return _of_children(search, value) if isinstance(value, Symbol) else Sensitivity.UNKNOWN
+
+
+def _of_children(search: _Search, value: Symbol) -> Sensitivity:
+    """What is known of some of the children of a network: `list(gpt2.children())[0]`, `list(vgg.children())[:-1]`.
+
+    They are in the mode that the network came in. Of those of a library's, which have a part of its layers each, a norm
+    is known where they all normalize.
+    """
+    part: Value = value
+    is_last_cut = False
+    while isinstance(part, Symbol) and part.inputs:
+        whole = part.inputs[0]
+        drops_last = isinstance(whole, Instance) and _DROPS_LAST.fullmatch(whole.library_name) is not None
+        if part.name == "attribute" and drops_last and part.detail in ("features", "avgpool"):
+            return Sensitivity.NONE
+        if part.name == "children":
+            is_none = (drops_last and is_last_cut) or _answer(search, whole) is Sensitivity.NONE
+            return Sensitivity.NONE if is_none else _KNOWN_OR_NOT[has_batch_norm(search.machine, whole)]
+        if part.name not in _LISTING:
+            break
+        stop = part.inputs[2] if part.name == "slice" and len(part.inputs) > 2 else None
+        is_last_cut |= isinstance(stop, Const) and isinstance(stop.value, int) and stop.value < 0
+        part = whole
     return Sensitivity.UNKNOWN
 
 
@@ -217,7 +249,7 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitiv
     code = "\n".join(_code_of(ancestor) for ancestor in cls.lineage)
     answers = [Sensitivity.UNKNOWN if has_unknown_base(cls) else Sensitivity.NONE, _if(asks_for_mode(value, cls))]
     for name, attribute in value.attributes.items():
-        if _is_never_read(attribute, name, code):
+        if _is_never_read(attribute, name, code) or only_holds_parameters(cls, name):
             continue
         is_called = f"self.{name}(" in code
         for guards, option in alternatives(attribute):
@@ -226,7 +258,8 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitiv
                 is_off = found > Sensitivity.UNKNOWN and _is_left_out(search, value, cls, name)
                 answers.append(Sensitivity.OFF if is_off else found)
             elif is_called and isinstance(option, Instance | Symbol):
-                answers.append(Sensitivity.UNKNOWN)  # else it is a setting, or what was read of one
+                # what is not called is a setting, or what was read of one
+                answers.append(_of_children(search, option) if isinstance(option, Symbol) else Sensitivity.UNKNOWN)
     whole = _highest(answers)
     if whole is not Sensitivity.UNKNOWN and whole is not Sensitivity.WORDS:
         return whole

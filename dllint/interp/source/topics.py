@@ -26,7 +26,7 @@ Topic = Literal[
     "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "l2-recipe",
     "sharing", "order-matters", "competition", "debugging", "across-samples", "all-pairs", "set-aside", "texts",
     "identities", "one-number", "environment", "fine-tuning", "run-of-its-own", "beginning-again",
-    "sameness",
+    "sameness", "random-map", "to-do", "lasting",
 ]  # fmt: skip
 """What a name can be asked about."""
 
