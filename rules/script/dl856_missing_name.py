@@ -51,7 +51,9 @@ passed over since, and so is what files of another folder import, or what lies i
 name may be meant (one more false finding, which later changes had brought). Most doubtful ones are in drafts and
 copies, or in scripts that end before. With that, and with names of one file and attributes of one class as one
 finding, the same repositories show 53 of the true findings, 14 of the doubtful ones and 3 new ones, which are true.
-Names that files lack which a program imports: six more in 480 repositories, all true.
+Names that files lack which a program imports: six more in 480 repositories, all true. What is read of lists, of
+functions with the name of their module, of what returns nothing, of files in folders and of plain classes that have no
+`zero_grad`: five in 480 repositories, one of them false (a class with a `__new__`, which is passed over now).
 """
 
 from __future__ import annotations
