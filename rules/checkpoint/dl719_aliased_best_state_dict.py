@@ -36,9 +36,9 @@ the very weights after 100 steps.
 ## Not reported
 States that are copied (`deepcopy`, `clone`), used before the next step, or of a model that no known optimizer trains;
 states that are taken once and saved again and again, which are the current ones on purpose; the best of several models
-that a loop makes and trains one after the other, there or in a function; what a variable only begins with, if the training loop puts copies in
-its place; sharded models, whose state is gathered; the newest of states that are collected in a list; that of the only
-epoch, but for a question where the 1 is a setting (`EPOCHS = 1`).
+that a loop makes and trains one after the other, there or in a function; what a variable only begins with, if the
+training loop puts copies in its place; sharded models, whose state is gathered; the newest of states that are collected
+in a list; that of the only epoch, but for a question where the 1 is a setting (`EPOCHS = 1`).
 
 ## Fix (unsafe)
 Clones the tensors. Unsafe because another model is kept then: the best.
