@@ -105,6 +105,32 @@ class TestVersions:
         assert find_limits(project, {}) == {"numpy": "1.24", "torch": "1.7.2", "transformers": "4.2.1.1"}
         assert find_limits(project, {"Numpy": "1.20"})["numpy"] == "1.20.0.1"
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "needed = ['numpy<1.24']\nsetup(install_requires=needed)\n",
+            "BASE: list[str] = ['numpy<1.24']\nsetup(install_requires=BASE + ['timm'])\n",
+            "BASE = ('numpy<1.24',)\nsetup(install_requires=[*BASE, 'timm'])\n",
+            "needed = ['timm']\nneeded += ['numpy<1.24']\nsetup(install_requires=needed)\n",
+            "told = {'install_requires': ['numpy<1.24']}\nsetup(**told)\n",
+        ],
+    )
+    def test_the_list_of_setup_may_have_a_name(self, project: Path, text: str) -> None:
+        self.write(project, setup_py=f"from setuptools import setup\n{text}")
+        assert find_limits(project, {}) == {"numpy": "1.24"}
+
+    @pytest.mark.parametrize(
+        "text", ["setup(install_requires=names)\n", "needed = needed\nsetup(install_requires=needed)\n"]
+    )
+    def test_a_list_of_setup_that_nothing_tells(self, project: Path, text: str) -> None:
+        self.write(project, setup_py=text)
+        assert find_limits(project, {}) == {}
+
+    def test_notes_tell_of_another_way_to_run_a_project_than_its_image(self, project: Path) -> None:
+        (project / "Dockerfile").write_text("FROM python:3.10-slim\nRUN pip install numpy==1.24\n")
+        (project / "README.md").write_text("conda create -n x python=3.7\nRuns with numpy 1.20\n")
+        assert find_limits(project, {}) == {"python": "3.8", "numpy": "1.25"}
+
     def test_an_environment_of_conda_may_stand_in_requirements(self, project: Path) -> None:
         self.write(project, requirements_txt="# platform: win-64\npytorch=1.7.0=py3.6_cuda110_cudnn8_0\n")
         assert find_versions(project, {}) == {"torch": "1.7.0"}

@@ -182,10 +182,23 @@ def test_the_channel_of_pytorch_has_no_torch_after_2_5(tmp_path: Path, told: dic
     assert bool(found(tmp_path, "DL718", train_py=script, **told)) is not is_known
 
 
+def test_the_channel_of_pytorch_does_not_tell_which_torch_it_was(tmp_path: Path) -> None:
+    note = "conda create -n x python=3.6\nconda install pytorch cudatoolkit=10.0 -c pytorch\n"
+    script = "import torch\nfrom torch._six import inf\nprint(torch.ones(1), inf)\n"
+    assert not found(tmp_path, "DL842", train_py=script, README_md=note)
+    assert found(tmp_path, "DL842", train_py=script, README_md=note.partition("\n")[2].replace("=10.0", ""))
+
+
+LISTED = ("numpy", "pytorch", "scipy", "tqdm", "zlib")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "is_known"),
     [
         ("setup_txt", "accelerate==0.21.0\ntorch==2.1.0\nnumpy==1.24.4\nscipy==1.10\nx @ file:///x.whl\n", True),
+        ("env_txt", "\n".join(["@EXPLICIT", *(f"https://x.org/{n}-1.9.0-py37_0.conda" for n in LISTED)]), True),
+        ("env_txt", "\n".join(["# platform: linux-64", *(f"{n}=1.9.0=py37_0" for n in LISTED)]), True),
+        ("links_txt", "\n".join(f"https://x.org/{n}-1.9.0.html" for n in LISTED), False),
         ("classes_txt", "accelerate\ntorch==2.1.0\nnumpy\nscipy\nx\n", False),
         ("setup_txt", "torch==2.1.0\n", False),
         ("requirements_txt", "http://x.org/whl/cu80/torch-0.2.0.post3-cp35-cp35m-manylinux1_x86_64.whl\n", True),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_LAST = ("torch", "<=2.5.1")
+LAST_OF_CHANNEL = "2.5.1"
+"""The latest torch that the channel has: a bound, and not what somebody has run with."""
+_LAST = ("torch", f"<={LAST_OF_CHANNEL}")
 _OTHER = "conda-forge"
 _COMMAND = re.compile(r"\bconda install\b(?:[^\n\\]|\\\n?)*")
 _PACKAGE = re.compile(r"[\s:]pytorch(?=[\s=<>]|$)")

@@ -1,4 +1,4 @@
-"""Which files of a folder list requirements, as pip reads them."""
+"""Which files of a folder list requirements, as pip reads them, or all that conda has installed (``@EXPLICIT``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 _NAMES = tuple(f"{place}.{ending}" for place in ("*req*", "requirements/*") for ending in ("txt", "in"))
-_FIXED = re.compile(r"[A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:==\s*\d|@ )")
+_FIXED = re.compile(  # `numpy==1.21`, of conda `numpy=1.21.5=py39_0`, or the address of an archive
+    r"[A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:==\s*\d|@ |=\d[\w.]*=)|https?://\S+\.(?:whl|conda|tar\.bz2)(?:#\w+)?\s*$"
+)
 _SHORT = 100_000  # bytes
 _MOST = 20  # files with such an ending; more of them are data
 _FEWEST, _NEARLY_ALL = 5, 0.8  # lines
@@ -22,8 +24,8 @@ def requirement_files(folder: Path, read: Callable[[Path], str]) -> list[Path]:
 
 
 def _is_frozen(text: str) -> bool:
-    """Whether nearly each line fixes the version of a package."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    """Whether nearly each line fixes the version of a package, but for comments and the headline of conda."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("#", "@"))]
     return len(lines) >= _FEWEST and sum(map(bool, map(_FIXED.match, lines))) >= _NEARLY_ALL * len(lines)
 
 

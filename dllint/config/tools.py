@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ _LIST = re.compile(
     r"\bpython(?:[-_]version)?s?:[ \t]*(?:\[([^\]\n]*)\]|((?:\s*\n[ \t]*-[ \t]*['\"]?\d\.\d+[^\n]*)+))"
 )  # `python-version: [3.6, 3.7]`, and one below the other
 _NUMBER = re.compile(r"(?<![\w.])3\.\d+(?:\.\d+)?")
+_INSTALLS = "install_requires"
 _INSTALLED = re.compile(r"(?m)^install_requires\s*=[ \t]*([^\n]*(?:\n[ \t]+[^\n]*)*)")
 _WHEEL = re.compile(  # of pip, or an archive of conda: `…/linux-64/pillow-5.3.0-py37h34e0f95_0.tar.bz2`
     r"/([\w.-]+?)-(\d+(?:\.\d+)*)(?:\.post\d+)?(?:(?:\+|%2B)[\w.]+)?-(?:[^/\s]*\.whl|[^/\s-]*\.(?:tar\.bz2|conda)\b)"
@@ -62,9 +64,46 @@ def pythons_required(root: Path, read: Read) -> Iterator[str]:
 
 
 def requirements_of_setup(root: Path, read: Read) -> Iterator[str]:
-    """The requirements in ``setup.cfg``, one in a line or after a comma."""
+    """The requirements in ``setup.cfg``, one in a line or after a comma, and those in ``setup.py``."""
+    text = read(root / "setup.py")
+    yield from _texts_for(_INSTALLS, text) if _INSTALLS in text else ()
     for block in _INSTALLED.findall(read(root / "setup.cfg")):
         yield from (line.strip() for line in block.splitlines() if line.strip())
+
+
+def _texts_for(name: str, text: str) -> Iterator[str]:
+    """The texts of the lists that an argument of this name is given in a file, or a key of a table."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+    named: dict[str, list[ast.expr]] = {}
+    given: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                named.setdefault(ast.unparse(target), []).append(node.value)
+        elif isinstance(node, ast.keyword) and node.arg == name:
+            given.append(node.value)
+        elif isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            given += [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name]
+    for value in given:
+        yield from _texts_in(value, named)
+
+
+def _texts_in(value: ast.expr, named: Mapping[str, Sequence[ast.expr]], *, is_named: bool = False) -> Iterator[str]:
+    """The texts in a list, or in several that are added; a name stands for each list that it is set to."""
+    if isinstance(value, ast.List | ast.Tuple):
+        yield from (each.value for each in value.elts if isinstance(each, ast.Constant) and isinstance(each.value, str))
+        for each in value.elts:
+            yield from _texts_in(each.value, named, is_named=is_named) if isinstance(each, ast.Starred) else ()
+    elif isinstance(value, ast.BinOp):
+        for part in (value.left, value.right):
+            yield from _texts_in(part, named, is_named=is_named)
+    elif not is_named:
+        for each in named.get(ast.unparse(value), ()):
+            yield from _texts_in(each, named, is_named=True)
 
 
 def packages_of_pipfile(root: Path, read: Read) -> Iterator[tuple[str, str]]:

@@ -14,11 +14,10 @@ The Python that a notebook ran with is not read: that tells when it was run, not
 
 from __future__ import annotations
 
-import ast
 import codecs
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +103,19 @@ def find_limits(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
     """The versions below which the known packages stay; packages that may be of any later version are left out.
 
     Of several sources the strictest counts, but not one that allows only what an earlier one forbids. A source that
-    names a package and no version says nothing.
+    names a package and no version says nothing. An image forbids nothing: it is one way to run a part of the project,
+    beside that which the notes tell.
     """
     limits = {_normalized(name): just_above(version) for name, version in configured.items()}
     wanted = {_normalized(name): version for name, version in configured.items()}
+    beside: Collection[str] = ()
     for read in _FOR_LIMITS:
         found, lowest = _limits_in(read(root))
         for name, limit in found.items():
             if version_key(limit) > version_key(wanted.get(name, "")):
                 limits[name] = min(limits.get(name, limit), limit, key=version_key)
-        wanted = lowest | wanted
+        beside = lowest.keys() if read is _from_dockerfile else beside
+        wanted = {name: version for name, version in lowest.items() if name not in beside} | wanted
     return {name: limit for name, limit in sorted(limits.items()) if limit != _UNLIMITED}
 
 
@@ -291,22 +293,10 @@ def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_setup(root: Path) -> Iterator[tuple[str, str]]:
-    """The texts in ``install_requires`` of ``setup.py``, which is read and not run, and those of ``setup.cfg``."""
+    """What ``setup.py``, which is read and not run, and ``setup.cfg`` say that they install."""
     yield from (("python", specifier) for specifier in pythons_required(root, _read))
     for line in requirements_of_setup(root, _read):
         yield from _requirement(line)
-    text = _read(root / "setup.py")
-    if "install_requires" not in text:
-        return
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.keyword) and node.arg == "install_requires" and isinstance(node.value, ast.List):
-            for item in node.value.elts:
-                if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                    yield from _requirement(item.value)
 
 
 def _from_conda(root: Path) -> Iterator[tuple[str, str]]:

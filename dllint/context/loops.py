@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from dllint.choices import same
 from dllint.context.base import Unit
 from dllint.context.objects import Objects
 from dllint.context.paths import Paths
 from dllint.events import Backward, OptimizerStep
+from dllint.interp.source.batchwise import last_bound
+from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.sites import Site
 from dllint.structure import Loop, walk
 from dllint.values import Const, Symbol, Value
 
@@ -40,6 +44,24 @@ class Loops(Objects, Paths):
         if any(self.goes_over_data(each) for each in inner):
             return "epochs"
         return "batches" if not inner and self.goes_over_loader(loop) else "unknown"
+
+    def is_made_in(self, loop: Loop, owner: Value, call: Site) -> bool:
+        """Whether each iteration of a loop makes an object of which a method is called: there, or in a function that
+        it calls, whose result it puts into a variable. What is only made where there is none yet is not."""
+        made = [each.site for each in self.objects(owner) if each.site is not None]
+        if any(_is_below(site, loop.site) for site in made):
+            return True
+        function = call.node.func if isinstance(call.node, ast.Call) else None
+        variable = function.value if isinstance(function, ast.Attribute) else None
+        around: Any = enclosing_definition(call) or call.module.tree
+        bound = last_bound(variable.id, around, call.line) if isinstance(variable, ast.Name) else None
+        if not isinstance(variable, ast.Name) or not isinstance(bound, ast.Call):
+            return False
+        place = Site(call.module, bound)
+        tests = (each.test for each in ancestors(place) if isinstance(each, ast.If))
+        is_once = any(variable.id in ast.unparse(test) for test in tests)  # `if model is None:`
+        is_here = _is_below(place, loop.site) and not is_once
+        return is_here and any(_is_below(site, each) for site in made for each in self.entered_in(loop))
 
     def goes_over_loader(self, loop: Loop) -> bool:
         """Whether a loop goes over a data loader, with or without an enumeration or a progress bar around it."""
@@ -114,6 +136,10 @@ def _is_counted(loop: Loop) -> bool:
     if not isinstance(count, Symbol) or count.name != "range" or not count.inputs:
         return False
     return getattr(count.inputs[-1], "value", None) != 1
+
+
+def _is_below(place: Site, around: Site) -> bool:
+    return place.module is around.module and any(each is around.node for each in ancestors(place))
 
 
 def _names_epochs(loop: Loop) -> bool:

@@ -9,9 +9,10 @@ from functools import cached_property
 from itertools import chain
 
 from dllint.assumptions import Assumption, Assumptions
+from dllint.config.channels import LAST_OF_CHANNEL
 from dllint.config.companions import with_companions
 from dllint.config.notes import installed_by, installed_by_first_cells, told_by_notebook
-from dllint.config.versions import limits_by, limits_of_file, version_key
+from dllint.config.versions import just_above, limits_by, limits_of_file, version_key
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in, numbers_read
@@ -291,6 +292,8 @@ class Releases(Sources):
             if package not in self._limits_told or package in self._limits_around:
                 found[package] = min(found.get(package, below), below, key=version_key)
         used = self._limits_told.keys() - self.versions.keys()  # notes alone name those that were used
+        if self._limits_told.get("torch") == just_above(LAST_OF_CHANNEL):
+            used -= {"torch"}
         return with_companions(found, used, self.versions, self.facts.companions)
 
     def _limits_of_clues(self, but_for: str = "") -> Iterator[tuple[str, str]]:

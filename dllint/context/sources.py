@@ -314,8 +314,18 @@ class Sources(ProgramView):
         return site.module.source.text.split("\n")[max(0, site.line - 2) : last]
 
     def takes_off(self, prefix: str, where: Where) -> bool:
-        """Whether code of the project takes a prefix, ``module.`` or ``_orig_mod.``, off the keys of a state dict."""
-        return self.project_mentions(*_STRIPPING[prefix], where=where)
+        """Whether code of the project takes a prefix, ``module.`` or ``_orig_mod.``, off the keys of a state dict.
+
+        With ``related``, so does what another script imports for this that imports files of the program as well.
+        """
+        is_near = self.project_mentions(*_STRIPPING[prefix], where=where)
+        if is_near or where != "related":
+            return is_near
+        project = self._machine.project
+        own = set(project.closure(self.program.module))
+        stripping = project.mentioning(*map(re.compile, _STRIPPING[prefix]))
+        users = (user for each in stripping for user in self._importers(each))
+        return any(each in own and not each.is_package for user in users for each in project.imported_by(user))
 
     def wraps_and_loads(self, where: Where) -> bool:
         """Whether a script of the project wraps a model, for several devices or to compile it, and loads into one.

@@ -20,10 +20,11 @@ keeps its initial weights.
 
 ## Not reported
 Projects that load the checkpoint into a model that is wrapped in the same way, or that strip the prefix; models that
-are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`, a `try`); what
-Accelerate prepares in a notebook that launches no processes; FSDP, which adds no prefix; averaged models, which are
-loaded into averaged models. Where both the wrapping and the loading depend on the machine (one GPU or several), the
-checkpoint does not move between machines; that is reported only when the rule is selected by name.
+are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, the name of their class,
+`accelerator.unwrap_model`, a `try`); what Accelerate prepares in a notebook that launches no processes; FSDP, which
+adds no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading depend
+on the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when the rule
+is selected by name.
 
 ## Fix (unsafe)
 Saves the state dict of the module inside the wrapper. Unsafe because checkpoints that were saved before have other
@@ -65,6 +66,7 @@ from dllint.api import (
 
 _ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
+_OF_CLASS = ("typename", "__class__", "__name__", "__qualname__", "_get_name")
 _AVERAGED = "torch.optim.swa_utils.AveragedModel"
 _PREPARED = "accelerate.PreparedModel"
 
@@ -210,11 +212,14 @@ def _possible(saved: Saved, part: Part, state: Value, ctx: Context) -> list[Wrap
 
 
 def _asks_for_a_wrapper(guard: Guard) -> bool:
-    """Whether a test asks what an object is, or has: ``isinstance(model, DDP)``, ``is_parallel(model)``."""
+    """Whether a test asks what an object is, or has: ``isinstance(model, DDP)``, ``is_parallel(model)``, or its class
+    is called: ``"DataParallel" in torch.typename(model)``."""
     nodes = list(ast.walk(guard.node)) if guard.node is not None else []
+    if any(isinstance(node, ast.Attribute) and node.attr in _OF_CLASS for node in nodes):
+        return True
     called = (getattr(node.func, "id", "") for node in nodes if isinstance(node, ast.Call))
     texts = (node.value for node in nodes if isinstance(node, ast.Constant))
-    return any(name in ("isinstance", "hasattr", "type") or "parallel" in name for name in called) or any(
+    return any(name in ("isinstance", "hasattr", "type", "typename") or "parallel" in name for name in called) or any(
         text in ("module", "_orig_mod") for text in texts
     )
 

@@ -36,9 +36,9 @@ the very weights after 100 steps.
 ## Not reported
 States that are copied (`deepcopy`, `clone`), used before the next step, or of a model that no known optimizer trains;
 states that are taken once and saved again and again, which are the current ones on purpose; the best of several models
-that a loop makes and trains one after the other; what a variable only begins with, if the training loop puts copies in
-its place; sharded models, whose state is gathered; the newest of states that are collected in a list; that of the only
-epoch, but for a question where the 1 is a setting (`EPOCHS = 1`).
+that a loop makes and trains one after the other, there or in a function; what a variable only begins with, if the
+training loop puts copies in its place; sharded models, whose state is gathered; the newest of states that are collected
+in a list; that of the only epoch, but for a question where the 1 is a setting (`EPOCHS = 1`).
 
 ## Fix (unsafe)
 Clones the tensors. Unsafe because another model is kept then: the best.
@@ -367,8 +367,7 @@ def is_collected(taken: StateTaken, ctx: Context) -> bool:
     models = ctx.objects(taken.target)
     if call is None or loop is None or not all(map(_is_one, models)):
         return False
-    made = [model.site for model in models if model.site is not None]
-    return ctx.is_within(taken.site, loop.site) and not any(ctx.is_within(site, loop.site) for site in made)
+    return ctx.is_within(taken.site, loop.site) and not ctx.is_made_in(loop, taken.target, taken.site)
 
 
 def _is_one(model: Value) -> bool:
@@ -382,9 +381,9 @@ def _is_append(call: ast.AST) -> bool:
 
 def _is_made_anew(taken: StateTaken, ctx: Context) -> bool:
     """Whether each iteration of a loop, such as that over folds, makes a model of its own and trains that."""
-    made = [model.site for model in ctx.objects(taken.target) if model.site is not None]
-    runs = [loop.site for loop in ctx.loops_around(taken) if ctx.is_of_runs(loop)]
-    return any(ctx.is_within(site, loop) for site in made for loop in runs)
+    return any(
+        ctx.is_of_runs(loop) and ctx.is_made_in(loop, taken.target, taken.site) for loop in ctx.loops_around(taken)
+    )
 
 
 def _cloned(taken: StateTaken, ctx: Context) -> Edits:

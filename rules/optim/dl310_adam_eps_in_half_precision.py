@@ -28,7 +28,8 @@ float32.
 
 ## Not reported
 Models that are in float32 under autocast, or in bfloat16; models of which a part is frozen or has another precision;
-fused optimizers, and an `eps` of 1e-5 or more; optimizers of other libraries, which may keep a copy in float32.
+fused optimizers, and an `eps` of 1e-5 or more; optimizers of other libraries, which may keep a copy in float32; those
+that are given copies of the parameters, as masters in float32.
 
 ## On real code
 138 public repositories: no finding.
@@ -38,13 +39,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Finding, Instance, OptimizerCreated, Rule
+from dllint.api import Backward, Context, Event, Finding, Instance, OptimizerCreated, Rule, Symbol, Value
 
 _EPS_AT = {  # the position of `eps`
     **dict.fromkeys(("torch.optim.Adam", "torch.optim.AdamW", "torch.optim.NAdam", "torch.optim.RMSprop"), 3),
     "torch.optim.Adagrad": 5,
 }
 _ENOUGH = 1e-5
+_OTHER_TENSORS = frozenset(
+    (".clone", ".detach", ".float", ".double", ".to", ".type", "torch.clone", "copy.deepcopy", "torch.nn.Parameter")
+)
+
+
+def is_given_copies(event: OptimizerCreated, ctx: Context) -> bool:
+    """it is given tensors that were made of the parameters, and that the model's cast leaves as they are"""
+    given = event.parameters
+    made = ctx.sources_up_to(given, lambda each: isinstance(each, Instance)) if given is not None else ()
+    symbols = [each for each in made if isinstance(each, Symbol)]
+    return any(each.name in _OTHER_TENSORS or (each.name, each.detail) == ("attribute", "data") for each in symbols)
+
+
+def _is_otherwise(event: OptimizerCreated, cast: Event | Value, ctx: Context) -> bool:
+    """Whether the model is cast only where another optimizer is made: in the other arm of a branch."""
+    return isinstance(cast, Event) and not ctx.consistent(event.guards, cast.guards)
 
 
 class AdamEpsInHalfPrecision(Rule):
@@ -55,6 +72,7 @@ class AdamEpsInHalfPrecision(Rule):
     triggers = (("Adam", "AdamW", "NAdam", "RMSprop", "Adagrad"), ("half", "float16"))
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",)
+    excuses = (is_given_copies,)
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer = event.optimizer
@@ -73,9 +91,11 @@ class AdamEpsInHalfPrecision(Rule):
             return
         if fused is not None and ctx.constant(fused) is not False:
             return
+        if ctx.excused(self, event):
+            return
         for module in ctx.parameters_of(optimizer)[0]:
             cast = ctx.cast_of(module, step)
-            if cast is not None and cast.precision == "float16":
+            if cast is not None and cast.precision == "float16" and not _is_otherwise(event, cast.evidence, ctx):
                 written = f"an `eps` of {number:g}" if eps is not None else "the default `eps`"
                 yield ctx.finding(
                     self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, alternatives, choose
@@ -16,7 +16,20 @@ from dllint.interp.run.refusals import refusal
 from dllint.interp.run.roles import name_of
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Guards, Site
-from dllint.values import Absent, Arguments, Class, Const, External, Function, Instance, Items, Symbol, Table, Value
+from dllint.values import (
+    Absent,
+    Arguments,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Items,
+    OpenAttributes,
+    Symbol,
+    Table,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -155,13 +168,20 @@ def _looked_up_in(callee: Value) -> str:
 
 
 def _library_loss(machine: Machine, criterion: Instance, arguments: Arguments, site: Site) -> Value:
-    """A call of a loss object: the constructor's options are those of the loss."""
+    """A call of a loss object: its options are those of the constructor, or what has been set on it since."""
     facts = machine.facts
     cls = criterion.library_name or _loss_base(machine, criterion)
     function = facts.loss_functions[cls]
     constructor = facts.signatures[cls]
-    options = _bind(constructor, criterion.arguments)
+    options = {**_bind(constructor, criterion.arguments), **_options_set(criterion, constructor)}
     return record_loss(machine, function, arguments, site, options, criterion)
+
+
+def _options_set(criterion: Instance, names: Iterable[str]) -> dict[str, Value]:
+    """``criterion.reduction = "sum"``; what was read there before, and is put back, is that of the constructor."""
+    kept = criterion.attributes
+    found = {name: kept[name] for name in names if name in kept}
+    return {name: each for name, each in found.items() if not (isinstance(kept, OpenAttributes) and kept.is_read(each))}
 
 
 def _loss_base(machine: Machine, criterion: Instance) -> str:
