@@ -28,11 +28,11 @@ is trained, then comes `ValueError: not enough values to unpack (expected 3, got
         loss, worst = evaluate(model, val_loader)
 
 ## Not reported
-Lines that a script does not come to; functions that are stubs or return something else on some way, that have decorators, or that
-are replaced somewhere; targets with a star; what is tried, where a `ValueError` is caught; functions of a file that is
-found by a changed `sys.path`. In a notebook, or in a script of cells (`# %%`), which may have been run in another
-order, it is a question, and so it is in a script that nobody imports and that the commands in the project's notes leave
-out, while they run others.
+Lines that a script does not come to; functions that are stubs or return something else on some way, that have
+decorators, or that are replaced somewhere; targets with a star; what is tried, where a `ValueError` is caught;
+functions of a file that is found by a changed `sys.path`. In a notebook, or in a script of cells (`# %%`), which may
+have been run in another order, it is a question, and so it is in a script that nobody imports and that the commands in
+the project's notes leave out, while they run others.
 
 ## On real code
 184 public repositories: 4 findings in the scripts of 4 of them, all true, and two questions: a score that the
