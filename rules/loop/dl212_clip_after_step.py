@@ -77,6 +77,8 @@ class ClipAfterStep(Rule):
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
             late = _late_clips(_KINDS, group, ctx) and _late_clips((*_KINDS, OpaqueCall), group, ctx)
             for event in late:
+                if not _is_late_for_its_own(event, group, ctx):
+                    continue
                 if len(groups) == 1 or _is_clipped_for(event, group, groups, ctx):
                     yield from (self._report(event, step, group, ctx) for step in _first_steps(group, ctx))
 
@@ -139,6 +141,13 @@ def _late_clips(kinds: tuple[type[Event], ...], group: Group, ctx: Context) -> l
     timely = [clipped for event, states in found if "fresh" in states for clipped in _clipped(event, ctx)]
     late = [event for event, states in found if states == {"used"} and not ctx.is_managed(event)]
     return [e for e in late if not any(ctx.is_same(one, other) for one in _clipped(e, ctx) for other in timely)]
+
+
+def _is_late_for_its_own(event: GradientClip, group: Group, ctx: Context) -> bool:
+    """Whether a clipping is late for those of some optimizers that have what is clipped, as far as that is known."""
+    clipped = _clipped(event, ctx)
+    own = [each for each in group if any(_is_given([each], owner, ctx) for owner in clipped)]
+    return not own or len(own) == len(group) or event in _late_clips((*_KINDS, OpaqueCall), own, ctx)
 
 
 def _clipped(event: GradientClip, ctx: Context) -> list[Value]:
