@@ -104,7 +104,7 @@ def test_a_class_of_the_project(tmp_path: Path, file: str, name: str) -> None:
         tmp_path,
         "loss-class",
         entry,
-        f"from {module} import FancyCE\nfrom mydata import x, y",
+        f"from {module} import FancyCE\nfrom elsewhere import x, y",
         "loss = FancyCE()(Net()(x), y)",
     )
     (tmp_path / file).parent.mkdir(exist_ok=True)
