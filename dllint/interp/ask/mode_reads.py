@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
+from dllint.choices import alternatives
 from dllint.interp.ask.dropout import is_written_as_zero, is_zero
 from dllint.interp.source.known_settings import SETTINGS, last_name
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
-from dllint.values import Class, Instance
+from dllint.values import Class, Instance, Setting
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _SIMPLE = ast.Assign | ast.AnnAssign | ast.For | ast.Expr
@@ -60,8 +61,13 @@ def _drops_nothing(call: ast.Call, value: Instance) -> bool:
 
 
 def _is_zero_anyway(choice: ast.IfExp, value: Instance) -> bool:
-    """Whether both arms are rates of zero: `dropout_p=self.rate if self.training else 0.0` of a rate of zero."""
-    return _is_no_rate(choice.body, value) and _is_no_rate(choice.orelse, value)
+    """Whether both arms are rates of zero: `dropout_p=self.rate if self.training else 0.0` of a rate of zero.
+
+    One that is zero by default, and that a user may set, is not.
+    """
+    rate = value.attributes.get(choice.body.attr) if isinstance(choice.body, ast.Attribute) else None
+    is_set = any(isinstance(option, Setting) for _, option in alternatives(rate)) if rate is not None else False
+    return not is_set and _is_no_rate(choice.body, value) and _is_no_rate(choice.orelse, value)
 
 
 def _is_no_rate(rate: ast.expr | None, value: Instance) -> bool:
