@@ -7,14 +7,9 @@ attributes in a way that is not written out, and no file of the program gives th
 from __future__ import annotations
 
 import ast
-import copy
-import datetime
-import glob
-import pprint
-import random
 import re
-import time
 from collections.abc import Set as AbstractSet
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from dllint.events import NameMissing
@@ -33,8 +28,7 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
 
 _MODULE = "torch.nn.Module"
-_NAMED_ALIKE = {"copy": copy.copy, "datetime": datetime.datetime, "glob": glob.glob, "pprint": pprint.pprint,
-                "random": random.random, "time": time.time}  # fmt: skip
+_NAMED_ALIKE = frozenset(("copy", "datetime", "glob", "pprint", "random", "time"))  # modules, with something called so
 _ENUMS = frozenset(("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"))
 _ROOTS = _ENUMS | frozenset((
     "object", "str", "int", "abc.ABC", _MODULE, "torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
@@ -120,11 +114,9 @@ def _is_of_module(name: str, attribute: str) -> bool:
     module, _, last = name.partition(".")
     if module != last:
         return False
-    return (
-        attribute == last
-        if module == "tqdm"
-        else module in _NAMED_ALIKE and not hasattr(_NAMED_ALIKE[module], attribute)
-    )
+    if module == "tqdm":
+        return attribute == last
+    return module in _NAMED_ALIKE and not hasattr(getattr(import_module(module), last), attribute)
 
 
 def _has_not(machine: Machine, base: Class | Instance, cls: Class, name: str, node: ast.expr) -> bool:

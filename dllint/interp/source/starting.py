@@ -44,7 +44,7 @@ _OWN = frozenset((  # names of files that people have of their own, and no libra
     "solver", "test", "tools", "train", "train_utils", "trainer", "trainers", "training", "training_utils",
     "transforms", "util", "utility", "utils",
 ))  # fmt: skip
-_MY = re.compile(r"my_?")  # `my_dataset`, `mymodel`
+_MY = re.compile(r"^my_?")  # `my_dataset`, `mymodel`
 
 
 @dataclass(frozen=True, slots=True)
