@@ -105,7 +105,7 @@ class Cache:
         """The digest of a file or folder at this moment."""
         known = self._digests.get(path)
         if known is None:
-            known = self._digests[path] = digest_of(Path(path), self._overlay)
+            known = self._digests[path] = digest_of(path, self._overlay)
         return known
 
     def _root(self, file: Path) -> str:

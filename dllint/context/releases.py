@@ -93,9 +93,11 @@ class Releases(Sources):
             release = known.get(name) or known.get(name.rpartition(".")[0], "")
             if isinstance(site.node, ast.alias) and name.partition(".")[0] != "torchtext":
                 yield site, name, release
-        for alias, name in plain_imports(module.tree):  # what is of the library itself, and not for an early one
-            if known.get(name, "").startswith(f"{name.partition('.')[0]} "):
-                yield Site(module, alias), name, known[name]
+        for alias, name in plain_imports(module.tree):
+            release = known.get(name, "python 3.0")  # a module of Python 2 says that the program is for Python 2
+            is_own = release.startswith(f"{name.partition('.')[0]} ")
+            if is_own or ("." not in name and release != "python 3.0"):  # or a package that cannot go with it
+                yield Site(module, alias), name, release
         for node in numbers_read(module):
             limits = self.facts.clues["item"]
             yield from ((Site(module, node), ast.unparse(node), f"torch {limits[each]}") for each in limits)

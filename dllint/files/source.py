@@ -277,7 +277,7 @@ def display_path(absolute: str) -> str:
     return absolute.removeprefix(working_directory).replace(os.sep, "/")
 
 
-def read_bytes(path: Path, max_bytes: int = MAX_BYTES * NOTEBOOK_ALLOWANCE) -> bytes:
+def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES * NOTEBOOK_ALLOWANCE) -> bytes:
     """All bytes of a regular file. It is opened without blocking, so that a FIFO is refused instead of waited for.
 
     Raises:

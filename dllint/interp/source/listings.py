@@ -68,12 +68,12 @@ def _digest_of(lines: Iterable[str]) -> str:
     return blake2b(text, digest_size=16).hexdigest() if text else ""
 
 
-def digest_of(path: Path, overlay: Mapping[Path, str] | None = None) -> str:
+def digest_of(path: str | Path, overlay: Mapping[Path, str] | None = None) -> str:
     """The digest of a file or folder as it is now, given the unsaved text of some; empty if it cannot be read."""
-    text = overlay.get(path) if overlay else None
+    text = overlay.get(Path(path)) if overlay else None
     if text is not None:
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    if path.is_dir():
+    if os.path.isdir(path):  # a `Path` for each of thousands of files would take longer than this
         return read_listing(path, overlay or ()).digest
     try:
         return blake2b(read_bytes(path), digest_size=16).hexdigest()
