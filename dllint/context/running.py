@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions
@@ -226,17 +227,14 @@ class Running(Assuming, Starting, SwitchedOff):
             return True
         own = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
         seen |= {method.name}
-        callers = self._callers_of(method.name, owner.name)
-        return any(each not in own or self._is_read(own[each], owner, seen) for each in callers - seen)
+        callers = (each for each in self._callers_of(method.name, owner.name) if each not in seen)
+        return any(each not in own or self._is_read(own[each], owner, seen) for each in callers)
 
-    def _callers_of(self, method: str, owner: str) -> set[str]:
+    def _callers_of(self, method: str, owner: str) -> Iterator[str]:
         """The methods of a class that call one of it on their own object; an empty name stands for all other code."""
-        project = self._machine.project
-        users = (*project.mentioning(re.compile(rf"\b{re.escape(method)}\b")), *project.notebooks_with(method))
-        found: set[str] = set()
-        for user in project.reading_each(users):
-            found.update(callers_of_method(user.tree, method, owner) if user.has_tree else ("",))
-        return found
+        project, name = self._machine.project, re.compile(rf"\b{re.escape(method)}\b")
+        for user in project.reading_each(chain(project.mentioning(name), project.notebooks_with(method))):
+            yield from set(callers_of_method(user.tree, method, owner)) if user.has_tree else ("",)
 
     def _set_aside(self) -> Iterator[Assumption]:
         """That somebody still runs a file that is kept from earlier, a copy, or a draft, as it says itself."""

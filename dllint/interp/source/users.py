@@ -16,6 +16,7 @@ from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside
 from dllint.interp.source.looked_up import may_be_looked_up
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import (
     PARSING,
     call_left_out,
@@ -219,14 +220,17 @@ def callers_of_method(tree: ast.AST, name: str, owner: str) -> Iterator[str]:
     Returns:
         The method of the same class that calls it on its own object; empty for any other place.
     """
+    nodes = list(walk(tree))
     within: dict[ast.AST, str] = {}  # what is read of `self`, and the method of the class that reads it
-    for each in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+    for each in (node for node in nodes if isinstance(node, ast.ClassDef)):
         for statement in each.body if each.name == owner or name in _names_in(each) else ():
             for read in nodes_of(statement).attributes.get(name, ()):
                 if getattr(read.value, "id", "") == "self":
                     within[read] = getattr(statement, "name", "") if each.name == owner else name
-    for node in _outside_of(name, tree):
-        if _is_use(node, name) and within.get(node) != name:
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    inside = {node for function in functions if function.name == name for node in walk(function)}
+    for node in nodes:
+        if _is_use(node, name) and within.get(node) != name and node not in inside:
             yield within.get(node, "")
 
 
@@ -240,15 +244,6 @@ def _is_use(node: ast.AST, name: str, but_of: AbstractSet[str] = frozenset()) ->
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and _names(node.value, name)
     return name == getattr(node, "id", "") and name not in but_of
-
-
-def _outside_of(name: str, tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of some code that are in no function of a name."""
-    pending = [tree]
-    for node in pending:  # which grows meanwhile
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != name:
-            pending.extend(ast.iter_child_nodes(node))
-    yield from pending
 
 
 def _passes_on(statement: ast.stmt) -> bool:
