@@ -5,6 +5,7 @@ from __future__ import annotations
 from dllint.context.accumulating import Accumulating
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
+from dllint.context.bare_loads import BareLoads
 from dllint.context.chance import Chance
 from dllint.context.commands import Commands
 from dllint.context.coverage import Coverage
@@ -31,6 +32,7 @@ __all__ = ["Context"]
 class Context(
     Excuses,
     Fitting,
+    BareLoads,
     AxesOfTensors,
     NormModes,
     Records,
