@@ -384,6 +384,13 @@ def path_pattern(path: Value | None) -> str:
 _JOINED = {"os.path.join": "/", "/": "/", "+": "", "format": "", ".format": "", "%": "", "str": ""}
 
 
+def path_numbers(path: Value | None) -> list[int]:
+    """The constant numbers that are filled into a path."""
+    if isinstance(path, Const):
+        return [path.value] if isinstance(path.value, int) else []
+    return [number for part in graph.inputs_of(path) for number in path_numbers(part)] if path is not None else []
+
+
 def path_texts(path: Value | None) -> list[str]:
     """The constant texts that a path is made of, and the names of the settings in it, as ``<name>``."""
     if isinstance(path, Const):

@@ -137,11 +137,19 @@ def _is_parameter(name: str, function: ast.FunctionDef) -> bool:
 
 
 def _decided(test: ast.expr, is_met: bool) -> Iterator[ast.expr]:
-    """The parts of a test that are all true where it is, or all false where it is not."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if is_met else ast.Or):
+    """The parts of a test that are all true where it is, or all false where it is not; ``best is None or`` is none."""
+    if is_met and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        others = [each for each in test.values if not _asks_for_none(each)]
+        yield others[0] if len(others) == 1 else test
+    elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if is_met else ast.Or):
         yield from test.values
     else:
         yield test
+
+
+def _asks_for_none(test: ast.expr) -> bool:
+    is_asked = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is)
+    return isinstance(test, ast.Compare) and is_asked and literal_of(test.comparators[0]) == (True, None)
 
 
 def _without_margin(best: ast.expr) -> ast.expr:

@@ -20,11 +20,11 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.loading import LOADS, Load, file_name, is_file_of, is_other_folder, loads_in
+from dllint.context.saved_paths import has_another_name, is_fixed, is_other_file, is_that_of_others
 from dllint.context.warm_starts import WarmStarts
 from dllint.events import Event, OpaqueCall, OptimizerStep, StateRead, StateRestored
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.topics import speaks_of
-from dllint.values import Const, External, Instance, Setting, Symbol, Value
+from dllint.values import Instance, Symbol, Value
 
 _UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
 
@@ -35,7 +35,6 @@ _STARTS_AGAIN = re.compile(
     r"|from scratch|is reset|re-?initiali[sz]ed)\b"
     r"|\bweights only\b|\bfresh\W[^.\n]{0,20}\boptimi[sz]ers?\b"
 )
-_READING_SETTINGS = frozenset(("yaml.safe_load", "yaml.load", "yaml.full_load", "json.load", "json.loads", "toml.load"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +101,11 @@ class Resuming(WarmStarts):
         found: list[tuple[StateRead, Assumptions]] = []
         for read in self.checkpoints.reads:
             wanted = keys_read(read)
-            is_alike = len(wanted) > 1 and wanted <= keys and not _is_other_file(saved, read)
+            is_alike = len(wanted) > 1 and wanted <= keys and not is_other_file(saved, read)
             if is_alike or is_same_path(saved.event.path, read.path):
                 found.append((read, ()))
         resumption = self.resumption(saved) if not found else None
-        if resumption is None or _is_other_file(saved, resumption.read):
+        if resumption is None or is_other_file(saved, resumption.read):
             return found
         return [(resumption.read, resumption.assumptions)]
 
@@ -158,7 +157,7 @@ class Resuming(WarmStarts):
     def is_overwritten(self, saved: Saved) -> bool:
         """Whether a checkpoint is written to one and the same path again and again, as far as can be told."""
         path = saved.event.path
-        return path is not None and self.is_saved_again_and_again(saved) and _is_fixed(path)
+        return path is not None and self.is_saved_again_and_again(saved) and is_fixed(path)
 
     @cached_property
     def unpickles_more(self) -> bool:
@@ -318,7 +317,7 @@ class Resuming(WarmStarts):
             return None
         if is_same_path(saved.event.path, read.path):
             return ()
-        if self.is_for_use(saved) or not self.is_saved_again_and_again(saved) or _has_another_name(saved, read):
+        if self.is_for_use(saved) or not self.is_saved_again_and_again(saved) or has_another_name(saved, read.path):
             return None
         if saved.is_dict and self.speaks_of("progress", *keys_read(read)):
             return ()
@@ -331,9 +330,8 @@ class Resuming(WarmStarts):
 
     def _is_written_by_another(self, saved: Saved, read: StateRead) -> bool:
         """Whether another call writes the very file that is read, whose name is written out, as that of this is not."""
-        names = [file_name(path_pattern(each)) for each in (read.path, saved.event.path)]
-        others = (file_name(path_pattern(each.event.path)) for each in self.checkpoints.saved if each is not saved)
-        return names[0] not in ("", names[1]) and "*" not in names[0] and names[0] in others
+        others = [each.event.path for each in self.checkpoints.saved if each is not saved]
+        return is_that_of_others(read.path, saved.event.path, others)
 
     @cached_property
     def _begins_others_anew(self) -> bool:
@@ -341,54 +339,3 @@ class Resuming(WarmStarts):
         states = (part.value for saved in self.checkpoints.saved for part in saved.parts)
         owners = (each.inputs[0] for each in states if isinstance(each, Symbol) and each.name == "state_dict")
         return any(self.is_trained(owner) and not self.is_restored(owner) for owner in owners)
-
-
-def _is_other_file(saved: Saved, read: StateRead) -> bool:
-    """Whether two paths are known, and of different files."""
-    names = [file_name(path_pattern(path)) for path in (saved.event.path, read.path)]
-    return all(name and "*" not in name for name in names) and names[0] != names[1]
-
-
-def _has_another_name(saved: Saved, read: StateRead) -> bool:
-    """Whether what is read has a file name that is written out, and not one of those under which this is saved."""
-    path = read.path
-    while isinstance(path, Symbol) and path.name in ("os.path.join", "/") and path.inputs:
-        path = path.inputs[-1]
-    written = file_name(path_pattern(saved.event.path))
-    if not written or not isinstance(path, Const) or not isinstance(path.value, str):
-        return False
-    return re.fullmatch(re.escape(written).replace(r"\*", ".*"), file_name(path.value)) is None
-
-
-_FIXED = frozenset(("os.path.join", "/", "+", "format", ".format", "%", "str", "os.path.abspath", "pathlib.Path"))
-
-
-def _is_fixed(path: Value) -> bool:
-    """Whether a path is made of constants, settings and attributes alone: the same in each iteration.
-
-    A folder may also be a parameter. What counts (`self.step`) changes. What stands under a name in settings that
-    somebody else has made (`config["name"]`) is kept, too.
-    """
-    if isinstance(path, Symbol) and path.name == "item" and isinstance(path.detail, str):
-        return not speaks_of("progress", path.detail) and _is_of_settings(path.inputs[0])
-    if isinstance(path, Symbol) and path.name == "attribute":
-        is_kept = not speaks_of("progress", str(path.detail))
-        return is_kept and all(_is_fixed(each) or _is_given(each) for each in path.inputs)
-    if isinstance(path, Symbol) and path.name in ("os.path.join", "/"):
-        return _is_fixed(path.inputs[-1]) and all(_is_fixed(each) or _is_given(each) for each in path.inputs)
-    if isinstance(path, Symbol):
-        return path.name in _FIXED and bool(path.inputs) and all(map(_is_fixed, path.inputs))
-    if isinstance(path, Instance):
-        return path.library_name == "pathlib.Path" and all(map(_is_fixed, path.arguments.positional))
-    return isinstance(path, Const | Setting | External)
-
-
-def _is_of_settings(value: Value) -> bool:
-    """Whether something is a parameter, what was read from a file of settings, or a part of these."""
-    if isinstance(value, Symbol) and value.name in ("item", "attribute") and isinstance(value.detail, str):
-        return not speaks_of("progress", value.detail) and _is_of_settings(value.inputs[0])
-    return _is_given(value) or (isinstance(value, Symbol) and value.name in _READING_SETTINGS)
-
-
-def _is_given(value: Value) -> bool:
-    return isinstance(value, Instance) or (isinstance(value, Symbol) and value.name == "parameter")

@@ -28,7 +28,7 @@ Where = Literal["everywhere", "here", "imported", "related", "elsewhere"]
 _MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _WRAPS = r"DataParallel\(|\bDDP\(|torch\.compile\("
-_STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
+STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
     "module.": (
         r"['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",  # fast, and found wherever the next one is
         r"(?m)(?<!startswith\()['\"]module\.['\"](?!\s*\+)|^(?!.*\bnot\b).*\bstartswith\(['\"]module|\[7:\]"
@@ -318,12 +318,12 @@ class Sources(ProgramView):
 
         With ``related``, so does what another script imports for this that imports files of the program as well.
         """
-        is_near = self.project_mentions(*_STRIPPING[prefix], where=where)
+        is_near = self.project_mentions(*STRIPPING[prefix], where=where)
         if is_near or where != "related":
             return is_near
         project = self._machine.project
         own = set(project.closure(self.program.module))
-        stripping = project.mentioning(*map(re.compile, _STRIPPING[prefix]))
+        stripping = project.mentioning(*map(re.compile, STRIPPING[prefix]))
         users = (user for each in stripping for user in self._importers(each))
         return any(each in own and not each.is_package for user in users for each in project.imported_by(user))
 

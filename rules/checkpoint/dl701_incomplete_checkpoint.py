@@ -47,7 +47,9 @@ to be changed with it: load the optimizer's state where the model's is loaded.
 742 public repositories: 79 findings in 38 of them, all but one true. One is doubtful: its `--resume` may be meant for
 weights only. Checkpoints with an epoch that nothing is seen to resume from are reported only if the rule is selected
 by name. In 46 others 16, all false and all in near-copies of one script, whose `--resume` names the weights of another
-network: a program that begins a second model from nothing does not resume, and is silent now.
+network: a program that begins a second model from nothing does not resume, and is silent now. In others that were read
+later, 65 of 91 were true, 6 false and 20 doubtful: best weights that begin a run of their own, files that no run takes
+up, and scripts that fail before they save. Of these, 61 true ones and 7 doubtful ones are still reported.
 """
 
 from __future__ import annotations
@@ -80,6 +82,7 @@ from dllint.api import (
 )
 
 _IS_NO_WARM_START = Assumption("effect", "the optimizer is to go on as well, of which a text says that it does not")
+_IS_RESUMED = Assumption("effect", "the best weights are where the run goes on, not where another one begins")
 _SAVES_ALL = ("optim_state_dict", "get_optimizer_state_dict", "full_optim_state_dict")
 
 
@@ -370,7 +373,8 @@ def _resumption(saved: Saved, ctx: Context) -> _Evidence | None:
     found = ctx.resumption(saved)
     if found is None or ctx.fails_to_read(saved, found.read) or ctx.ends_a_schedule(saved):
         return None
-    return _Evidence(found.event.site, "training resumes from it here", found.assumptions, found.values)
+    assumed = (*found.assumptions, _IS_RESUMED) if ctx.begins_from_best(saved, found) else found.assumptions
+    return _Evidence(found.event.site, "training resumes from it here", assumed, found.values)
 
 
 # --------------------------------------------------------------------------------------------------------- the fix

@@ -19,20 +19,27 @@ keeps its initial weights.
     torch.save(model.module.state_dict(), "model.pt")
 
 ## Not reported
-Projects that load the checkpoint into a model that is wrapped in the same way, or that strip the prefix; models that
-are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, the name of their class,
-`accelerator.unwrap_model`, a `try`); what Accelerate prepares in a notebook that launches no processes; FSDP, which
-adds no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading depend
-on the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when the rule
-is selected by name.
+What nothing in the project loads into a model that is not wrapped: that somebody does is a question (`--possible`).
+It is reported where the program puts the state back before it wraps the model, or into the module inside, or where
+another file takes it straight from `torch.load`, under the same key and from a file that may be this one, and loads it
+into a model that its class, or a function that wraps nothing, has just made. Weights of others that training begins
+with do not count, nor what is loaded in a `try`.
+
+Projects that strip the prefix, or where all that loads wraps in the same way; models that are unwrapped where it
+matters (`isinstance`, `hasattr(model, "module")`, the name of their class, `accelerator.unwrap_model`, a `try`); what
+Accelerate prepares in a notebook that launches no processes; FSDP, which adds no prefix; averaged models, which are
+loaded into averaged models. Where both the wrapping and the loading depend on the machine (one GPU or several), the
+checkpoint does not move between machines; that is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
 Saves the state dict of the module inside the wrapper. Unsafe because checkpoints that were saved before have other
 keys, and code that loads into the wrapper has to be changed with it.
 
 ## On real code
-742 public repositories: 36 findings in 18 of them, all true. Checkpoints that do not move between machines with one
-GPU and with several are reported only if the rule is selected by name.
+742 public repositories: 36 findings in 18 of them, all true. In others that were read later, 18 of 34 were true: the
+rest were 5 false ones, of models that are unwrapped in another way, and 11 that nobody is hurt by, as every loader
+wraps or strips, or as no such file arises. Since then it asks for code that loads the state as it is: 16 of the true
+ones are reported, and 2 of the others.
 """
 
 from __future__ import annotations
@@ -148,19 +155,29 @@ class WrappedStateDict(Rule):
         wrapped = [each for each in possible if each.prefix and not _is_averaged(each) and not _is_alone(each, ctx)]
         if not wrapped or ctx.excused(self, state.site, saved, part, state):
             return None
-        loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(part, state, wrapped[0], possible, ctx)
-        if not loaded and _is_wrapped_elsewhere(ctx):
-            return None
-        is_same = loaded == {_prefixes(possible)} or _is_loaded_into_copy(part, state, ctx)
-        where: Where = "here" if loaded and not is_same else "related"
+        bare = ctx.loaded_bare(saved, part, state.inputs[0])
+        loaded: set[frozenset[str]] = set()
+        if bare is None:
+            loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(part, state, wrapped[0], possible, ctx)
+            if not loaded and _is_wrapped_elsewhere(ctx):
+                return None
+        is_same = bare is None and (loaded == {_prefixes(possible)} or _is_loaded_into_copy(part, state, ctx))
+        where: Where = "here" if bare is not None and bare.module is saved.site.module else "related"
         wrapped = [wrapping for wrapping in wrapped if not _is_stripped(wrapping, where, ctx)]
         is_conditional = len(wrapped) < len(possible) or any(_is_prepared(wrapping) for wrapping in wrapped)
         if not wrapped or (is_same and not is_conditional):
             return None
-        return self._report(saved, state, wrapped[0], is_conditional, is_same, ctx)
+        return self._report(saved, state, wrapped[0], is_conditional, is_same, bare, ctx)
 
     def _report(
-        self, saved: Saved, state: Symbol, wrapping: Wrapping, is_conditional: bool, pedantic: bool, ctx: Context
+        self,
+        saved: Saved,
+        state: Symbol,
+        wrapping: Wrapping,
+        is_conditional: bool,
+        pedantic: bool,
+        bare: Site | None,
+        ctx: Context,
     ) -> Finding:
         assert state.site is not None
         made = wrapping.wrappers[0].site
@@ -171,7 +188,7 @@ class WrappedStateDict(Rule):
             state.site,
             f"the keys of the saved state dict begin with `{wrapping.prefix}`{depends}",
             on=[saved.event, state.inputs[0]],
-            assuming=[*assumed_under(_asked_later(wrapping, state)), *_is_loaded(ctx)],
+            assuming=[*assumed_under(_asked_later(wrapping, state)), *([] if pedantic else _loads_bare(bare, ctx))],
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
             help=f"save the state of the module inside the wrapper: {_advice(wrapping)}",
@@ -179,6 +196,7 @@ class WrappedStateDict(Rule):
                 *([(made, "the model is wrapped here")] if made is not None else []),
                 (state.site, "the state dict is that of the wrapper"),
                 (saved.event.site, "and is saved"),
+                *([(bare, "it is loaded into a model that is not wrapped here")] if bare is not None else []),
             ],
             fix=("Save the state of the module inside the wrapper", edits),
             severity="info" if pedantic else None,
@@ -224,13 +242,14 @@ def _asks_for_a_wrapper(guard: Guard) -> bool:
     )
 
 
-def _is_loaded(ctx: Context) -> Iterator[Assumption]:
-    """That somebody loads what is saved, if nothing in the project loads any state, or in the part that is here."""
-    if not any(True for _ in ctx.method_calls("load_state_dict", everywhere=True)):
-        if ctx.sees_whole_project:
-            yield Assumption("effect", "somebody loads it, which nothing in the project does")
-        else:
-            yield Assumption("entry", "somebody loads it, which nothing does that is here")
+def _loads_bare(bare: Site | None, ctx: Context) -> Iterator[Assumption]:
+    """That somebody loads what is saved into a model that is not wrapped, where nothing is seen to do so."""
+    if bare is not None:
+        return
+    if not ctx.sees_whole_project and not any(True for _ in ctx.method_calls("load_state_dict", everywhere=True)):
+        yield Assumption("entry", "somebody loads it into a model without a wrapper, which nothing does that is here")
+    else:
+        yield Assumption("effect", "somebody loads it into a model without a wrapper, which nothing is seen to do")
 
 
 def _asked_later(wrapping: Wrapping, state: Symbol) -> Guards:
@@ -303,33 +322,16 @@ def _loaded_by_name(
     made = [each.wrappers[0].site for each in (wrapping, *possible) if each.wrappers]
     made += _other_wrappings(receiver, state.site)
     found: set[frozenset[str]] = set()
-    loads = list(ctx.method_calls("load_state_dict", everywhere=True)) if part.key else []
     for site in ctx.method_calls("load_state_dict"):
         assert isinstance(site.node, ast.Call)
         if site.module is not state.site.module or key_loaded(site.node) not in ("", part.key):
             continue  # of another file, or for another entry
-        if _is_never_called(site, ctx) and any(_is_load_elsewhere(each, part, site) for each in loads):
-            continue  # another file loads it
         if receiver_of(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
             found.add(frozenset(("",)))
         elif receiver_of(site.node) == receiver:
             is_behind = any(at is None or ctx.scope(site) != ctx.scope(at) or at.line < site.line for at in made)
             found.add(_prefixes(possible) if is_behind else frozenset(("",)))
     return found
-
-
-def _is_load_elsewhere(load: Site, part: Part, site: Site) -> bool:
-    """Whether a call in another file loads the entry of a checkpoint that a part of it is."""
-    return load.module is not site.module and isinstance(load.node, ast.Call) and key_loaded(load.node) == part.key
-
-
-def _is_never_called(site: Site, ctx: Context) -> bool:
-    """Whether a place is in a function at the top of a file that nothing in the project calls or hands on."""
-    function = next((each for each in site.module.tree.body if site.node in ast.walk(each)), None)
-    if not isinstance(function, ast.FunctionDef) or any(ctx.callers(Site(site.module, function))):
-        return False
-    names = [node for node in ast.walk(site.module.tree) if isinstance(node, ast.Name) and node.id == function.name]
-    return not names and not ctx.mentions(function.name, where="elsewhere")
 
 
 def _other_wrappings(receiver: str, saved: Site) -> list[Site]:
