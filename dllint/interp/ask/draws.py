@@ -91,7 +91,8 @@ def _unseeded(trial: Trial) -> Iterator[LibraryCall]:
 def conditions_of(draw: LibraryCall) -> Guards:
     """The conditions on the way to a draw, but those that other draws decide."""
     owner = _owner(draw)
-    given = draw.frame.definition.node.args.args if draw.frame.definition is not None else []
+    function = draw.frame.definition.node if draw.frame.definition is not None else None
+    given = function.args.args if isinstance(function, ast.FunctionDef) else []
     switches = {*(each.arg for each in given), *(f"self.{name}" for name in (owner.attributes if owner else ()))}
     return tuple(guard for guard in draw.guards if not _is_of_chance(guard, switches))
 

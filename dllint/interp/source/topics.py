@@ -26,7 +26,7 @@ Topic = Literal[
     "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode",
     "coupled-decay", "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do", "lasting",
     "across-samples", "all-pairs", "set-aside", "texts", "identities", "one-number", "environment", "fine-tuning",
-    "sameness", "run-of-its-own", "beginning-again",
+    "sameness", "run-of-its-own", "beginning-again", "called-for-each-batch",
 ]  # fmt: skip
 """What a name can be asked about."""
 
