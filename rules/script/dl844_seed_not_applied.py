@@ -133,10 +133,10 @@ def is_made_once(event: LibraryCall, ctx: Context) -> bool:
 
 def pins_a_part(event: LibraryCall, ctx: Context) -> bool:
     """what is seeded is seeded where a loader or a part of the data is made, and not for the run"""
-    return all(any(map(_OF_A_PART.search, _places(seed))) for seed in ctx.all_of(RandomSeeded))
+    return all(any(map(_OF_A_PART.search, _scopes_of_seed(seed))) for seed in ctx.all_of(RandomSeeded))
 
 
-def _places(seed: RandomSeeded) -> list[str]:
+def _scopes_of_seed(seed: RandomSeeded) -> list[str]:
     """The functions in which a seed is set, but the one that is there to seed."""
     names = [frame.function for frame in seed.frame.stack() if frame.function]
     return [name for name in names if "seed" not in name.lower()]
