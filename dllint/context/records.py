@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dllint.context.scores import Scores
+from dllint.context.batch_values import BatchValues
 from dllint.events import Event, Frame
 from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.known_settings import literal_of
@@ -47,7 +47,7 @@ class GivenScore:
     takes_most: bool
 
 
-class Records(Scores):
+class Records(BatchValues):
     """Comparisons with the best so far."""
 
     def records(self, event: Event) -> Iterator[Record]:

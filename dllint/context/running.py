@@ -143,10 +143,10 @@ class Running(Assuming, Starting, SwitchedOff):
         if is_in_program and is_tried_in_notebook(module):
             yield _ON_A_TRIAL
             return
-        if self.program.kind != "module" or (event is not None and not self._is_trial):
+        if self.program.kind != "module" or (event is not None and not self.is_trial):
             return
         around = [node for node in ancestors(site) if isinstance(node, Definition)]
-        if not around and self._is_trial and (event is not None or self._is_in_main(site)):
+        if not around and self.is_trial and (event is not None or self._is_in_main(site)):
             yield _ON_A_TRIAL
         unused = tuple(self._of_definition(site)) if event is not None or is_in_program else ()
         yield from unused
@@ -322,7 +322,8 @@ class Running(Assuming, Starting, SwitchedOff):
         return is_failure or is_reported or (has_trained and not failure.in_training)
 
     @cached_property
-    def _is_trial(self) -> bool:
+    def is_trial(self) -> bool:
+        """Whether all that the program's file does when it is run is to try out what it defines, mostly for others."""
         return is_only_trial(self._machine.project, self.program.module)
 
     def assumed_to_get_to(self, site: Site) -> Assumptions:

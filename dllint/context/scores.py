@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,7 @@ from dllint.interp.source.batchwise import (
 )
 from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.imported import dotted_name, imported_names
-from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, asks_meter, kind_of_class, meters_in
+from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, kind_of_class, meters_in
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -51,11 +51,6 @@ def _given_dataset(call: ast.AST) -> ast.expr | None:
     if not isinstance(call, ast.Call):
         return None
     return next((each.value for each in call.keywords if each.arg == "dataset"), call.args[0] if call.args else None)
-
-
-def _writes_into_self(method: ast.FunctionDef) -> bool:
-    stored = (node for node in ast.walk(method) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
-    return method.name != "__init__" and any(getattr(node.value, "id", "") == "self" for node in stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +95,6 @@ class Scores(Phases):
     def left_by(self, one: BatchLoop) -> Iterator[Remainder]:
         """The variables that a loop binds to something of one batch alone, and that are read after it."""
         yield from remainders(one.node, self._around(one))
-
-    def is_of_meter(self, value: ast.expr, reads: Sequence[Site]) -> bool:
-        """Whether a value, or what each place reads of it, is what a meter says of all that it was told."""
-        tree = self.program.module.tree
-        if asks_meter(value, tree):
-            return True
-        return bool(reads) and all(asks_meter(_asked_of(read), tree) for read in reads)
-
-    def keeps_count(self, value: ast.expr) -> bool:
-        """Whether what a value is computed with adds up by itself: an object of the project whose method, or whose
-        call, writes into the object (`accuracy = meter.update(outputs, y)`)."""
-        called = {_last(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)} - {""}
-        project = self._machine.project
-        files = project.closure(self.program.module)
-        naming = [module for module in files if any(name in module.words for name in called)]
-        classes = {
-            _last(node.value.func)
-            for module in project.reading_each(naming)
-            for node in nodes_of(module.tree).of(ast.Assign)
-            if isinstance(node.value, ast.Call) and called & set(map(_last, node.targets))
-        }
-        methods = called | {"__call__"} if classes else called
-        return any(
-            method.name in called or (method.name == "__call__" and owner.name in classes)
-            for module in project.reading_each(files)
-            if any(name in module.words for name in methods)
-            for owner in nodes_of(module.tree).of(ast.ClassDef)
-            for method in owner.body
-            if isinstance(method, ast.FunctionDef) and _writes_into_self(method)
-        )
 
     def summed_in(self, one: BatchLoop) -> Iterator[Sum]:
         """What a loop over batches adds up or appends to a list: `total += loss.item()`."""
@@ -194,11 +159,19 @@ class Scores(Phases):
         return begins_list(begun.node, name)
 
     def has_one_batch(self, one: BatchLoop) -> bool:
-        """Whether a batch of the loader is as large as what it goes over, by how its size is computed."""
+        """Whether a batch of the loader is as large as what it goes over, by how its size is computed or is known."""
         loaders = [loader for each in self.data.passes if each.loop is one.loop for loader in each.loaders]
+        if loaders and all(map(self._is_one_batch, loaders)):
+            return True
         made = (event for event in self.data.loaders if any(event.loader is loader for loader in loaders))
         sizes = (size for event in made if (size := event.options.get("batch_size")) is not None)
         return any(_is_of_all(list(self.sources(size))) for size in sizes)
+
+    def _is_one_batch(self, loader: Value) -> bool:
+        size = self.data.batch_size(loader)
+        made = (event for event in self.data.loaders if event.loader is loader)
+        counts = [self.data.number_of_samples(event.dataset) for event in made]
+        return size is not None and bool(counts) and all(count is not None and count <= size for count in counts)
 
     def means_after(self, one: BatchLoop, name: str) -> Iterator[Mean]:
         """Where a sum of some name is averaged after a loop over batches, as the loop left it."""
@@ -387,11 +360,3 @@ def _is_of_all(sources: list[Value]) -> bool:
 def _is_length(value: Symbol) -> bool:
     """Whether a value is the length or the shape of something."""
     return value.name in ("len", ".size") or (value.name == "attribute" and value.detail == "shape")
-
-
-def _asked_of(read: Site) -> ast.AST:
-    """What is asked of a variable where it is read: ``x.mean``, ``x.mean(size=100)`` or ``f(x)``; or the variable."""
-    inner, outer = [*ancestors(read), read.node, read.node][:2]
-    if isinstance(inner, ast.Attribute) and isinstance(outer, ast.Call) and outer.func is inner:
-        return outer
-    return inner if isinstance(inner, ast.Attribute | ast.Call) else read.node

@@ -26,17 +26,19 @@ metric is computed after an evaluation, of the outputs and the answers that its 
     print("validation loss", total / count)
 
 ## Not reported
-Running values that are computed from sums in the loop (`accuracy = correct / total`), or that a meter tells
-(`meter.avg`, `accuracy.mean(size=100)`); loops that are left early or go over a single batch; what is called the last
+Running values that are computed from sums in the loop (`accuracy = correct / total`). What is computed by a call of
+something that may keep earlier batches, as a meter does (`meter(x, y).avg`), is a question only: losses, models,
+functions of libraries, and functions of the project that write to no object do not. Loops that are left early or go
+over a single batch; what is called the last
 or a batch's; the training loss that is only printed, which is what it says: that of the last step. A training loss is
 reported where it decides something, or is averaged as if it were of all batches. What is only an entry of a checkpoint
 is noted down, and decides nothing.
 
 ## On real code
 280 public repositories: 1 finding, which is true: the sum is there, and after the loop the loss of the last batch is
-divided by the number of batches. In 160 others 4 findings, all true. In a project and its copy 26 were false: means
-that meters of the project tell. 22 of these are silent since; of the others nothing says that `metric(x, y).mean()` is
-no mean of a tensor.
+divided by the number of batches. In 160 others 4 findings, all true. In 1,300 more, as they were read, 19 of 48 were
+true and 29 false, 26 of these in one project and its copy: means that meters of the project tell. Since what keeps
+nothing has to be known, the 19 alone are left.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from collections.abc import Iterator
 
 from dllint.api import Assumption, Backward, BatchLoop, Context, Finding, Program, Remainder, Rule, Site
 
+_ABOUT = ("device", "dtype", "shape", "requires_grad", "grad_fn")  # what says nothing of how large a number is
 _ONE = ("last", "batch", "final", "current", "cur", "sample", "step", "iter")
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -61,23 +64,13 @@ def is_single_batch(place: Site, one: BatchLoop, left: Remainder, ctx: Context) 
     return ctx.has_one_batch(one)
 
 
-def is_added_up_elsewhere(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
-    """an object of the project that is called for it keeps what it has got so far"""
-    return ctx.keeps_count(left.value)
-
-
-def is_of_a_meter(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
-    """a meter is asked for it, which says a mean of all that it was told"""
-    return ctx.is_of_meter(left.value, [one.site(read) for read in left.reads])
-
-
 class LastBatchMetric(Rule):
     code = "DL871"
     name = "last-batch-metric"
     category = "correctness"
     severity = "warning"
     triggers = (("eval", "no_grad", "inference_mode", "backward", "DataLoader"),)
-    excuses = (is_said_so, is_single_batch, is_added_up_elsewhere, is_of_a_meter)
+    excuses = (is_said_so, is_single_batch)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for one in ctx.batch_loops:
@@ -101,7 +94,11 @@ class LastBatchMetric(Rule):
             place,
             f"`{left.name}` is that of the last batch only",
             on=[one.event, ctx.phase(one.event), one.loop],
-            assuming=[*(() if loss is not None else [by_name]), *_assumed_use(left, one, ctx)],
+            assuming=[
+                *(() if loss is not None else [by_name]),
+                *_assumed_use(left, one, ctx),
+                *ctx.assumed_of_batch(one, left.value, left.name),
+            ],
             effect="it depends on a few samples, always the same ones, and says little about the rest",
             help="add it up in the loop, and divide by the number of samples",
             trace=[(one.site(left.value), "each batch replaces that of the one before"), (place, "used for all")],
@@ -196,10 +193,12 @@ def _misused_at(one: BatchLoop, left: Remainder, ctx: Context) -> Site | None:
 
 
 def _is_noted_down(place: Site, ctx: Context) -> bool:
-    """Whether a value is only an entry of a checkpoint, or is asked which keys it has."""
+    """Whether a value is only an entry of a checkpoint, or is asked for its keys, its kind, or if it is a number."""
     inner: ast.AST = place.node
     is_entry = False
     for node in _around(place, ctx):
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Attribute) and node.attr in _ABOUT):
+            return True
         if isinstance(node, ast.Compare):
             return isinstance(node.ops[0], ast.In | ast.NotIn) and place.node in node.comparators
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "save":

@@ -23,24 +23,41 @@ the end of the loop the loss falls from 2.4 to 2.2, and the test accuracy is .19
             optimizer.step()
 
 ## Not reported
-Stops under a condition or in an `except`; scripts that do not train; functions and files that are for debugging, as
-their names say; a `break` in a loop over steps that takes one batch from a shuffled loader each time; code after an
-`exit()` that only defines, prints or ends the run itself, or does once more what was done above, and saves nothing.
+Stops under a condition or in an `except`; scripts that do not train, and files that only try out what others import of
+them; functions and files that are for debugging, as their names say; a `break` in a loop over steps that takes one
+batch from a shuffled loader each time (a question where it counts thousands of epochs), or the only one; code after an
+`exit()` that neither trains nor keeps anything, nor evaluates where nothing above does; stops after one that has ended
+the run before, perhaps in a file that is imported. What stands below an exit of a run that has trained is a question
+only: it may be an earlier experiment.
 
 ## On real code
 276 public repositories: 4 findings in 3 of them. 3 are true: an `embed()` in the loop over batches, a `breakpoint()` in
-each validation and one at the end; 1 was doubtful, of a file that only tries a dataset out, and is silent now.
+each validation and one at the end; 1 was doubtful, of a file that only tries a dataset out, and is silent now. In 1,300
+others, as they were read, 14 of 20 were true and 6 doubtful: exits where all was done, above an earlier way to do it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from dllint.api import Context, Event, Finding, Leave, LibraryCall, Loop, OptimizerStep, Rule, Site, nodes_of
+from dllint.api import (
+    Assumption,
+    Context,
+    Event,
+    Finding,
+    Leave,
+    LibraryCall,
+    Loop,
+    OptimizerStep,
+    Rule,
+    Site,
+    nodes_of,
+)
 
 _DEBUGGERS = ("pdb.set_trace", "ipdb.set_trace", "pudb.set_trace", "IPython.embed", "code.interact", "breakpoint")
 _EXITS = ("exit", "quit", "sys.exit", "os._exit")
+_MANY = 2000  # epochs: as many as there are steps in other loops
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 
 
@@ -54,18 +71,23 @@ def is_for_debugging(event: Event, ctx: Context) -> bool:
 
 
 def trains_nothing(event: Event, ctx: Context) -> bool:
-    """no code of the script computes gradients: it is a place to try things out"""
-    return not ctx.mentions("backward", where="here") and not any(True for _ in ctx.all_of(OptimizerStep))
+    """no code of the script computes gradients, or it is there for others: it is a place to try things out"""
+    has_steps = any(True for _ in ctx.all_of(OptimizerStep))
+    return ctx.is_trial or not (has_steps or ctx.mentions("backward", where="here"))
 
 
-def repeats_what_was_done(event: Event, ctx: Context) -> bool:
-    """what stands below an exit does with a function of the file what it has done above, and neither trains nor saves:
-    the work is done, and an earlier way to look at it is parked there"""
-    above, below = _around_exit(event, ctx)
-    own = {each.name: each for each in nodes_of(event.site.module.tree).of(ast.FunctionDef)}
-    done = _names_reached(above, own)
-    again = any(name in done and name in own for each in below for name in _names_called(each))
-    return again and not ctx.speaks_of("lasting", *(_names_reached(below, own) - done))
+def is_never_reached(event: Event, ctx: Context) -> bool:
+    """the run has ended before: at an exit of a file that it imports, or one above"""
+    exits = (each for each in ctx.all_of(LibraryCall) if each.name in _EXITS and not each.guards)
+    first = next((each for each in exits if not ctx.loops_around(each)), None)
+    return first is not None and ctx.position(first) < ctx.position(event)
+
+
+def has_one_batch(event: Event, ctx: Context) -> bool:
+    """the loader has a single batch, so that nothing is left to be seen"""
+    around = ctx.loops_around(event)[:1]
+    is_step = isinstance(event, OptimizerStep)
+    return is_step and any(one.loop in around and ctx.has_one_batch(one) for one in ctx.batch_loops)
 
 
 class DebugStopLeftIn(Rule):
@@ -75,7 +97,7 @@ class DebugStopLeftIn(Rule):
     severity = "warning"
     triggers = (("set_trace", "embed", "interact", "breakpoint", "exit", "quit", "_exit", "break"), ("torch",))
     references = ("https://docs.python.org/3/library/functions.html#breakpoint",)
-    excuses = (is_for_debugging, trains_nothing)
+    excuses = (is_for_debugging, trains_nothing, is_never_reached, has_one_batch)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name in _DEBUGGERS and _is_always_met(event, ctx) and not ctx.excused(self, event):
@@ -85,9 +107,9 @@ class DebugStopLeftIn(Rule):
             if loop is not None:
                 what, effect = "this ends the run in the first iteration of the training", "nothing else is trained"
                 yield self._report(event.site, event, what, effect, ctx)
-            elif _has_more_to_do(event, ctx) and not repeats_what_was_done(event, ctx):
+            elif _leaves_undone(event, ctx):
                 what, effect = "this ends the run, and there is more to do below it", "what stands below never runs"
-                yield self._report(event.site, event, what, effect, ctx)
+                yield self._report(event.site, event, what, effect, ctx, _assumed_of_rest(event, ctx))
 
     def on_optimizer_step(self, event: OptimizerStep, ctx: Context) -> Iterator[Finding]:
         loops = ctx.loops_around(event)
@@ -103,10 +125,13 @@ class DebugStopLeftIn(Rule):
             return
         says_so = any(ctx.speaks_of("debugging", line) for line in ctx.lines_at(stop.site))
         if says_so or (len(loops) > 1 and ctx.loop_unit(loops[1]) == "epochs" and _counts_epochs(loops[1], ctx)):
-            effect = "the other batches are never seen"
-            yield self._report(stop.site, event, "each epoch ends after its first batch", effect, ctx)
+            what, effect = "each epoch ends after its first batch", "the other batches are never seen"
+            assumed = [] if says_so else _assumed_of_epochs(loops[1], ctx)
+            yield self._report(stop.site, event, what, effect, ctx, assumed)
 
-    def _report(self, at: Site, event: Event, message: str, effect: str, ctx: Context) -> Finding:
+    def _report(
+        self, at: Site, event: Event, message: str, effect: str, ctx: Context, assuming: Sequence[Assumption] = ()
+    ) -> Finding:
         return ctx.finding(
             self,
             at,
@@ -114,6 +139,7 @@ class DebugStopLeftIn(Rule):
             on=[event],
             effect=effect,
             help="remove it, or put it under an option",
+            assuming=assuming,
             trace=[*ctx.calls_to(event), (at, "is met without any condition")],
         )
 
@@ -125,9 +151,32 @@ def _is_always_met(event: Event, ctx: Context) -> bool:
     return not event.guards or any(not ctx.conditions_beyond(event, step) for step in ctx.all_of(OptimizerStep))
 
 
-def _has_more_to_do(event: Event, ctx: Context) -> bool:
-    """Whether statements stand below an exit in its block that do more than define something, print or end the run."""
-    return any(map(_does_something, _around_exit(event, ctx)[1]))
+def _leaves_undone(event: Event, ctx: Context) -> bool:
+    """Whether what stands below an exit trains or keeps something, or evaluates what nothing above it has evaluated."""
+    above, below = _reached_around(event, ctx)
+    if ctx.speaks_of("lasting", *(below - above)):
+        return True
+    return ctx.speaks_of("evaluation", *(below - above)) and not ctx.speaks_of("evaluation", *above)
+
+
+def _assumed_of_rest(event: Event, ctx: Context) -> list[Assumption]:
+    """That a run which has trained above an exit is to go on below it, and not with an earlier experiment."""
+    above, _ = _reached_around(event, ctx)
+    is_done = not above.isdisjoint(("backward", "fit", "train"))
+    return [Assumption("effect", "what stands below is no earlier experiment")] if is_done else []
+
+
+def _reached_around(event: Event, ctx: Context) -> tuple[set[str], set[str]]:
+    """The names of what is called above an exit, and below it up to the next one of its block."""
+    own = {each.name: each for each in nodes_of(event.site.module.tree).of(ast.FunctionDef)}
+    above, below = _around_exit(event, ctx)
+    end = next((index for index, each in enumerate(below) if _is_exit(each)), len(below))
+    return _names_reached(above, own), _names_reached(below[:end], own)
+
+
+def _is_exit(statement: ast.stmt) -> bool:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and ast.unparse(call.func) in _EXITS
 
 
 def _around_exit(event: Event, ctx: Context) -> tuple[list[ast.stmt], list[ast.stmt]]:
@@ -159,24 +208,15 @@ def _names_reached(statements: list[ast.stmt], own: dict[str, ast.FunctionDef]) 
     return found
 
 
-def _does_something(statement: ast.stmt) -> bool:
-    """Whether a statement computes anything that the run is there for: it, or one within it, calls or takes more.
-
-    ``if __name__ == "__main__": exit()`` does nothing, whatever stands above it.
-    """
-    if isinstance(statement, _DEFINITIONS | ast.Return | ast.Raise | ast.Pass):
-        return False
-    if isinstance(statement, ast.Expr):
-        call = statement.value
-        name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
-        return isinstance(call, ast.Call | ast.Await | ast.Yield | ast.YieldFrom) and name not in (*_EXITS, "print")
-    if isinstance(statement, ast.If | ast.With):
-        return any(map(_does_something, (*statement.body, *getattr(statement, "orelse", ()))))
-    return True
-
-
 def _last_step(loop: Loop, ctx: Context) -> OptimizerStep:
     return [step for step in ctx.all_of(OptimizerStep) if ctx.loops_around(step)[:1] == (loop,)][-1]
+
+
+def _assumed_of_epochs(loop: Loop, ctx: Context) -> list[Assumption]:
+    """That a loop over very many epochs is not one over steps, each of which takes a batch by chance."""
+    count = ctx.constant(ctx.loop_count(loop))
+    is_of_steps = isinstance(count, int) and count >= _MANY
+    return [Assumption("effect", "the loop counts epochs, although there are so many of them")] if is_of_steps else []
 
 
 def _counts_epochs(loop: Loop, ctx: Context) -> bool:

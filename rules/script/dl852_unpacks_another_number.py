@@ -32,20 +32,21 @@ Lines that a script does not come to; functions that are stubs or return somethi
 decorators, or that are replaced somewhere; targets with a star; what is tried, where a `ValueError` is caught;
 functions of a file that is found by a changed `sys.path`. In a notebook, or in a script of cells (`# %%`), which may
 have been run in another order, it is a question, and so it is in a script that nobody imports and that the commands in
-the project's notes leave out, while they run others.
+the project's notes leave out, while they run others, and in what a file only tries out of what others import of it.
 
 ## On real code
 184 public repositories: 4 findings in the scripts of 4 of them, all true, and two questions: a score that the
 validation gives no more, a model that is to give three maps, a hard example that is no longer returned. In 92 others
 one finding, doubtful: a trial below the main guard of a file that another one has replaced. Of functions that return
-nothing there is one in 480 repositories, true: a `return` that is commented out.
+nothing there is one in 480 repositories, true: a `return` that is commented out. In 1,300 others, as they were read, 14
+of 21 were true, 2 false and 5 doubtful: examples below a main guard, and scripts that something else ends before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Nothing, Rule, Site, UnpackingRefused
+from dllint.api import Assumption, Context, Finding, Nothing, Rule, Site, UnpackingRefused
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -82,7 +83,7 @@ class UnpacksAnotherNumber(Rule):
             self,
             event,
             f"{taken} {given}",
-            assuming=ctx.assumed_to_get_to(event.site),
+            assuming=(*ctx.assumed_to_get_to(event.site), *_assumed_of_trial(ctx)),
             effect=f"Python raises a {_error(event)} here, and the run ends",
             help="take as many values as are returned, or return as many as are taken"
             if parts
@@ -93,6 +94,12 @@ class UnpacksAnotherNumber(Rule):
                 (event.site, f"is unpacked into {event.count} variables" if event.count else "is read by an index"),
             ],
         )
+
+
+def _assumed_of_trial(ctx: Context) -> list[Assumption]:
+    """That somebody runs a file which only tries out, or shows, what others import of it."""
+    name = ctx.program.module.file.name
+    return [Assumption("effect", f"somebody runs `{name}` itself, which is there for others")] if ctx.is_trial else []
 
 
 def _error(event: UnpackingRefused) -> str:

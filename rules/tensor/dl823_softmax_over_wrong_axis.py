@@ -24,13 +24,17 @@ Axes of which it is not known which ones they are. Weights that are normalized a
 two softmaxes (as in co-attention), products that mix the weights of several heads or queries and do not apply them yet
 (talking heads, re-attention), softmaxes of what is no product of queries and keys (as in linear attention), and
 capsules and slots, which compete for their inputs on purpose. Softmaxes over axis 0 of what was squeezed of all axes
-with one step, as the scores of the single state that an agent sees.
+with one step, as the scores of the single state that an agent sees. As a question only: weights that are not applied
+as they lie (`weights @ values`) but turned round, or from the other side, as what assigns pixels to nodes is; the
+scores of queries and a single key.
 
 ## Fix (unsafe)
 Normalizes over the axis that the product sums. Unsafe because it changes what the network computes, as it should.
 
 ## On real code
-119 public repositories that call a softmax: no finding.
+119 public repositories that call a softmax: no finding. In 1,300 others, as they were read, 2 of 10 were true, 6 false
+(assignments, and axes that were counted wrongly) and 2 doubtful. With weights that are applied as they lie, both true
+ones are left.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     Context,
     Contraction,
     Edits,
@@ -122,7 +127,7 @@ class SoftmaxOverWrongAxis(Rule):
             f"the weights sum to one over axis {found.weights.axis}, and this product sums axis {found.summed}",
             effect="what a query reads is no mean of the values: its weights sum to anything",
             help=f"normalize over the axis that is summed, not over `dim={told}`",
-            assuming=ctx.made_up_of(*event.arguments.all()),
+            assuming=(*ctx.made_up_of(*event.arguments.all()), *_assumed_of_attention(found)),
             trace=[(at, f"normalized over `dim={told}`"), (event.site, "the weights are applied")],
             fix=("Normalize over the axis that is summed", _over_axis(found, event)),
         )
@@ -141,7 +146,11 @@ class SoftmaxOverWrongAxis(Rule):
                 f"axis {axis} of these scores has one step: a softmax over it is always 1",
                 effect="all weights are equal, and no gradient reaches what the scores come from",
                 help="normalize over the axis of what is weighted, or use a sigmoid for a single score",
-                assuming=(*ctx.assumed_use(softmax, "the result"), *ctx.made_up_of(scores)),
+                assuming=(
+                    *ctx.assumed_use(softmax, "the result"),
+                    *ctx.made_up_of(scores),
+                    *_assumed_of_key(softmax, ctx),
+                ),
                 trace=_layer(event),
             )
         elif axis == 0 and shape.is_batch and shape.rank != 1 and _is_score_of_classes(shape.axis(-1)):
@@ -156,6 +165,25 @@ class SoftmaxOverWrongAxis(Rule):
                 assuming=(*ctx.assumed_use(softmax, "the result"), *ctx.made_up_of(scores)),
                 trace=_layer(event),
             )
+
+
+def _assumed_of_attention(found: Contraction) -> Iterator[Assumption]:
+    """That queries weigh keys, where the weights are not applied as they lie: ``weights @ values``.
+
+    What is turned round before, or stands behind what it is applied to, may be an assignment: of pixels to nodes.
+    """
+    if found.summed != -1 or found.weights.axis != found.weights.made_over:
+        yield Assumption(
+            "effect", "what is normalized does not compete for what it is made of, as nodes and clusters do"
+        )
+
+
+def _assumed_of_key(softmax: Value, ctx: Context) -> Iterator[Assumption]:
+    """That more than one key is wanted, where the scores are products of queries and a single key."""
+    if isinstance(softmax, Symbol) and ctx.is_of_products(softmax):
+        yield Assumption(
+            "effect", "there is to be more than one key, as with a single one its value is all that counts"
+        )
 
 
 def _layer(event: LibraryCall | ModelForward) -> list[tuple[Site, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dllint.events import LibraryCall, RandomSeeded
 from dllint.interp.ask.attempts import attempt
 from dllint.interp.source import trees
-from dllint.sites import Guards
+from dllint.sites import Guard, Guards
 from dllint.structure import walk
 from dllint.values import Const, Instance
 
@@ -90,7 +90,17 @@ def _unseeded(trial: Trial) -> Iterator[LibraryCall]:
 
 def conditions_of(draw: LibraryCall) -> Guards:
     """The conditions on the way to a draw, but those that other draws decide."""
-    return tuple(guard for guard in draw.guards if "rand" not in guard.subject)
+    owner = _owner(draw)
+    function = draw.frame.definition.node if draw.frame.definition is not None else None
+    given = function.args.args if isinstance(function, ast.FunctionDef) else []
+    switches = {*(each.arg for each in given), *(f"self.{name}" for name in (owner.attributes if owner else ()))}
+    return tuple(guard for guard in draw.guards if not _is_of_chance(guard, switches))
+
+
+def _is_of_chance(guard: Guard, switches: set[str]) -> bool:
+    """Whether a condition asks what was drawn, by its words, and not for a switch: ``if self.random_mirror``."""
+    asked = guard.subject.rpartition(":")[2]
+    return "rand" in asked and not (guard.relation == "truthy" and asked in switches)
 
 
 def _is_applied(draw: LibraryCall, trial: Trial) -> bool:

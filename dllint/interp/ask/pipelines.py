@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,9 @@ from dllint.interp.ask.attempts import attempt
 from dllint.interp.ask.draws import conditions_of, draws_of
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of
+from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Guards
-from dllint.values import Absent, Class, Const, External, Function, Instance, Items, Setting, Symbol, Value
+from dllint.values import Absent, Class, Const, External, Function, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -27,6 +28,11 @@ _EVAL_FLAGS = frozenset(("test", "is_test", "val", "is_val", "is_valid", "eval",
 _PARTS = frozenset(
     ("split", "mode", "phase", "image_set", "subset", "set", "partition", "set_name", "stage", "which_set", "usage",
      "data_type", "dataset_type", "split_name", "data_split", "dset", "flag", "type", "part", "task")
+)  # fmt: skip
+_MEASURES = frozenset(("attribute", "len", ".size"))  # what is asked of an image without taking its pixels
+_COPIES = frozenset(
+    (".copy", ".clone", ".astype", "copy.copy", "copy.deepcopy", "numpy.copy", "numpy.array", "torch.tensor",
+     "torch.as_tensor", "torch.LongTensor", "int", ".item", ".long")
 )  # fmt: skip
 _OF_TARGETS = ("target", "label", "mask")
 
@@ -274,6 +280,44 @@ def calls_in(machine: Machine, sample: Value) -> Iterator[TransformCall]:
         pending.extend((here, source) for source in inputs_of(value))
 
 
+def parts_around(sample: Value, given: Value, made: Value, changed: Container[int]) -> bool:
+    """Whether one part of a sample is made of what a transform was given, and another of what it returned.
+
+    The first goes past all that is ``changed``, by identity, and takes more of an image than its size.
+    """
+    parts, given = parts_of(sample), without_copies(given)
+    if isinstance(given, Symbol) and given.name == "index":
+        return False
+    through = [part for part in parts if _reaches(part, made, ())]
+    return any(_reaches(part, given, changed) for part in parts if through != [part]) and bool(through)
+
+
+def parts_of(sample: Value) -> tuple[Value, ...]:
+    """The parts of a sample that is a tuple, list or dict."""
+    return inputs_of(sample) if isinstance(sample, Items | Table) else ()
+
+
+def without_copies(value: Value) -> Value:
+    """What a value is a copy of, perhaps as an array or tensor; else itself."""
+    while isinstance(value, Symbol) and value.name in _COPIES and value.inputs:
+        value = value.inputs[0]
+    return value
+
+
+def _reaches(value: Value, target: Value, avoided: Container[int]) -> bool:
+    """Whether a value is made of another, in some alternative, without what is to be avoided."""
+    pending, visited = [value], set[int]()
+    while pending and len(visited) < _MAX_VALUES:
+        each = pending.pop()
+        if each is target:
+            return True
+        if id(each) in visited or id(each) in avoided or (isinstance(each, Symbol) and each.name in _MEASURES):
+            continue
+        visited.add(id(each))
+        pending.extend(inputs_of(each))
+    return False
+
+
 def _outcome(machine: Machine, instance: Instance, method: str, given: str) -> Value | None:
     """What a method of a class of the project returns for something unknown."""
     trial = attempt(machine, instance, method, given)
@@ -296,6 +340,8 @@ def _in_sample(
             continue
         if isinstance(value, Symbol) and value.inputs:
             first = value.inputs[0]
+            if _is_done_once(value):
+                continue
             if value.name.endswith("()") and kind_of(machine, first):
                 yield TransformStep(first, here, kind_of(machine, first))
             elif value.name == "item" and isinstance(first, Instance) and first is not dataset:
@@ -303,6 +349,13 @@ def _in_sample(
             elif value.name == ".__getitem__" and first is dataset:
                 yield from _given(machine, dataset, here, seen, depth)
         pending.extend((here, source) for source in inputs_of(value))
+
+
+def _is_done_once(value: Symbol) -> bool:
+    """Whether a transform was applied, or an item taken, where a dataset is made, and not each time a sample is."""
+    around = enclosing_definition(value.site) if value.site is not None else None
+    is_step = value.name.endswith("()") or value.name == "item"
+    return is_step and getattr(around, "name", "") == "__init__"
 
 
 def _given(machine: Machine, dataset: Instance, guards: Guards, seen: set[int], depth: int) -> Iterator[TransformStep]:

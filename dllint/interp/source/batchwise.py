@@ -14,7 +14,7 @@ _SHRINKING = ("clear", "pop", "popleft", "remove")
 _AS_NUMBER = frozenset(("item", "detach", "cpu", "clone", "tolist", "numpy"))
 _MAX_HOPS = 6  # from an expression to what it stands for
 _GROWING = frozenset(("append", "extend", "add", "update"))
-_SETTING = frozenset(
+SETTING = frozenset(
     ("train", "eval", "zero_grad", "requires_grad_", "to", "cuda", "cpu")
 )  # what a batch is not told to
 
@@ -100,7 +100,7 @@ def _carried(loop: ast.For, bound_in_it: set[str]) -> set[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWING:
             found.add(ast.unparse(node.func.value))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            given = [each for each in (node.value.func, *node.value.args) if getattr(each, "attr", "") not in _SETTING]
+            given = [each for each in (node.value.func, *node.value.args) if getattr(each, "attr", "") not in SETTING]
             found |= {ast.unparse(each.value) for each in given if isinstance(each, ast.Attribute)} - bound - {"self"}
             found |= {each.id for each in node.value.args if isinstance(each, ast.Name)} - bound
     return found | _read_before_bound(list(walk(loop)))

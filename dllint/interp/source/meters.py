@@ -13,8 +13,6 @@ _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _APPENDING = ("append", "extend")
 _FORGETTING = frozenset(("pop", "popleft", "clear"))
 _SHOWING = ("format", "print")
-_MEANS = frozenset(("avg", "average", "global_avg", "mean"))
-_TAKEN_BY_TENSORS = frozenset(("axis", "dim", "dtype", "keepdim", "keepdims", "out"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,36 +177,3 @@ def _own_attributes(root: ast.AST) -> Iterable[ast.Attribute]:
 
 def _is_own(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id == "self"
-
-
-def asks_meter(value: ast.AST, tree: ast.Module) -> bool:
-    """Whether a value is what a meter says of all that it was told.
-
-    That is an attribute which is called a mean (``accuracy.mean``), or a mean with arguments that no tensor takes
-    (``accuracy.mean(size=100)``): the value itself, or what a function of the file returns that is called for it.
-    """
-    if _is_mean(value):
-        return True
-    name = getattr(value.func, "attr", getattr(value.func, "id", "")) if isinstance(value, ast.Call) else ""
-    return bool(name) and any(map(_is_mean, _returned_by(name, tree)))
-
-
-def _returned_by(name: str, tree: ast.Module) -> Iterator[ast.expr]:
-    """What the functions of a name in a file return, those that are lambdas among them."""
-    nodes = nodes_of(tree)
-    for function in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef):
-        if function.name == name:
-            yield from (each.value for each in walk(function) if isinstance(each, ast.Return) and each.value)
-    for bound in nodes.of(ast.Assign):
-        if any(getattr(target, "id", "") == name for target in bound.targets):
-            yield from (each.body for each in walk(bound.value) if isinstance(each, ast.Lambda))
-
-
-def _is_mean(value: ast.AST) -> bool:
-    if isinstance(value, ast.Tuple | ast.List):
-        return bool(value.elts) and all(map(_is_mean, value.elts))
-    if isinstance(value, ast.Call):
-        called = value.func
-        is_odd = any(each.arg is not None and each.arg not in _TAKEN_BY_TENSORS for each in value.keywords)
-        return is_odd and isinstance(called, ast.Attribute) and called.attr in _MEANS
-    return isinstance(value, ast.Attribute) and value.attr in _MEANS
