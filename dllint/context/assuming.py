@@ -46,9 +46,12 @@ _LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable"
 _MAX_BEHIND = 80
 _COMPUTED = frozenset(("input", "loss"))
 _MAX_STEPS = 40
-_CONSTANT = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full", "arange"))
-_MADE = frozenset(
-    f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty", "full", "arange", "normal")
+_CONSTANT = frozenset(
+    f"{package}.{name}" for package in ("torch", "numpy") for name in ("zeros", "ones", "empty", "full", "arange")
+)
+_DRAWN = ("rand", "randn", "randint", "normal")
+_MADE = _CONSTANT.union(
+    *((f"torch.{name}", f"numpy.random.{name}") for name in _DRAWN), ("numpy.random.random", "numpy.random.uniform")
 )
 
 
@@ -319,7 +322,10 @@ def _leaves(value: Value) -> Iterator[str]:
         if id(source) in seen or len(seen) >= _MAX_SOURCES:
             continue
         seen.add(id(source))
-        if isinstance(source, Symbol) and (source.name in _MADE or not source.inputs):
+        filled = _put_into(source)
+        if filled:
+            pending.extend(filled)
+        elif isinstance(source, Symbol) and (source.name in _MADE or not source.inputs):
             yield source.name
         elif isinstance(source, Symbol):
             pending.extend(_data_of(source))
@@ -329,6 +335,12 @@ def _leaves(value: Value) -> Iterator[str]:
             yield "several"
         else:
             pending.extend(graph.inputs_of(source))
+
+
+def _put_into(source: Value) -> list[Value]:
+    """What is put into an array after it was made: `pixels[0] = image`."""
+    written = source.attributes.items() if isinstance(source, Symbol) and source.name in _MADE else ()
+    return [value for name, value in written if name.startswith("[")]
 
 
 def _data_of(value: Symbol) -> tuple[Value, ...]:

@@ -111,6 +111,24 @@ class ModesOfModules(Phases, Sources):
             return not on_tensor and self.opaque_to(event, model)
         return isinstance(event, ModelForward) and self.is_same(event.model, model)
 
+    def is_ever_put_into_evaluation(self, model: Value, since: Event) -> bool:
+        """Whether the program puts a module, or what it is a part of, into evaluation mode after an event, or into one
+        that it computes."""
+        changes = (each for each in self.all_of(ModeChange) if each.training is not True)
+        return any(self.position(each) > self.position(since) and self.may_set_mode(model, each) for each in changes)
+
+    def assumed_meant_for_evaluation(self, model: Value, event: ModelForward) -> Assumptions:
+        """What is assumed of a generator by who takes it to be meant for evaluation mode, where no code of the project
+        puts one into it: many are to make samples as in training, by the statistics of a batch or with dropout."""
+        is_own = isinstance(model, Instance) and isinstance(model.cls, Class)
+        names = [self.class_name(model)] if is_own else [self.name_of(model), self.callee_of(event)]
+        if not self.speaks_of("generator", *names):
+            return ()
+        if any(True for _ in self.method_calls("eval", about="generator", everywhere=True)):
+            return ()
+        text = f"`{next(filter(None, names))}` is to generate in evaluation mode, into which no code puts a generator"
+        return (Assumption("effect", text),)
+
     def is_put_back_into_training(self, model: Value, call: ModelForward) -> bool:
         """Whether the code before a call puts the whole of a model into evaluation mode, and at once a part of it back:
         `net.eval()`, `net.decoder.train()`."""

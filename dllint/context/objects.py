@@ -178,6 +178,8 @@ class Objects(Naming):
             return (Assumption("effect", f"{text}, as it has with other settings than those of the project"),)
         if is_switched or found in (Sensitivity.KNOWN, Sensitivity.UNKNOWN):
             return ()
+        if found is Sensitivity.UNTOLD:
+            return (Assumption("effect", f"{text}: a rate of dropout that nothing here tells is not zero"),)
         is_named = found is Sensitivity.BUILT  # else the words may be about anything
         return (Assumption("name" if is_named else "effect", f"{text}, as words in its code say"),)
 

@@ -18,14 +18,12 @@ from dllint.events import (
     Event,
     ModelForward,
     NameMissing,
-    OpaqueCall,
     OptimizerStep,
     OptionMissing,
     UnpackingRefused,
 )
 from dllint.interp.ask.failing_samples import failure_in_part
 from dllint.interp.run.failures import Failure, fails_in_training, failure_after, origin_of
-from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside, is_set_aside, original_of, placeholder_in
@@ -50,9 +48,6 @@ _BASES_THAT_CALL_LITTLE = frozenset(
      "torch.utils.data.Dataset", "IterableDataset", "data.IterableDataset")
 )  # fmt: skip
 _BACKWARD = re.compile(r"\.backward\(")
-_KEEPING = frozenset(
-    (*SAVERS, "dump", "dumps", "export", "save_pretrained", "save_weights", "push_to_hub", "log_model")
-)
 _FRAMEWORKS = ("pytorch_lightning", "lightning", "Trainer", "Learner")
 _EVALUATES = AnyOf(  # or uses what sets the mode itself
     (".eval", r"\.eval\b"),
@@ -351,20 +346,6 @@ class Running(Assuming, Starting, SwitchedOff):
         if any(project.mentioning(_EVALUATES)) or any(in_notebooks):
             return ()
         return (Assumption("effect", "somebody evaluates the model, which no code of the project does"),)
-
-    def assumed_kept(self) -> Assumptions:
-        """What a claim about evaluation assumes of a script which no file imports, where nothing in its files sets that
-        mode, and nothing keeps a model: its statistics end with the run."""
-        project, main = self._machine.project, self.program.module
-        if self.program.alone is not None or not project.is_whole_around(main) or any(self.all_of(OpaqueCall)):
-            return ()
-        named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
-        if any(main in project.imported_by(module) for module in named if module is not main):
-            return ()
-        for module in project.reading_each(project.closure(main)):
-            if module.contains(_EVALUATES) or not _KEEPING.isdisjoint(module.calls):
-                return ()
-        return (Assumption("effect", "somebody keeps or evaluates the model, which the script does not"),)
 
     def _used(self, name: str) -> Assumption:
         return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")

@@ -21,12 +21,15 @@ training mode moved a running mean by up to 1.73, also under `no_grad`.
                 correct += (model(x).argmax(1) == y).sum()
 
 ## Not reported
-Models without a layer that is known to depend on the mode (a norm with `track_running_stats=False` does not, nor a
-dropout of zero, nor a layer of which only the parameters are read; a layer that only a setting brings in which is off
-by default makes a question), or that are neither trained nor loaded; evaluation whose caller is not seen (it may have
+Models whose `forward` is not seen to lead to a layer that depends on the mode (a norm with `track_running_stats=False`
+does not, nor a dropout of zero, nor a layer of which only the parameters are read, or that `forward` passes over as an
+attribute says; a layer that only a setting brings in which is off by default makes a question, and so does dropout at a
+rate that nothing tells), or that are neither trained nor loaded; evaluation whose caller is not seen (it may have
 set the mode), or that a framework runs; forward passes inside a training step (teachers, momentum encoders, rollouts),
 and what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropout, and statistics and shapes that
 are only measured; models that return something else in evaluation mode (detectors return losses only in training mode);
+generators, where no code of the project puts one into evaluation mode: many are to make samples as in training (a
+question); what is tried on numbers that are made up on the spot (a question);
 code that sets training mode right before, chooses the mode, or has a comment about it; models that another method or a
 base class switches, or that are switched part by part (`model.encoder.eval()`), or of which a part is put back
 (`model.eval(); model.decoder.train()`).
@@ -39,7 +42,11 @@ norm, change, as they should.
 ## On real code
 742 public repositories: 31 findings in 14 of them, all true; many are notebooks, one is a test whose attack sets
 training mode again. In 322 others 25: 18 true, 3 false and 4 doubtful; all seven are models without a layer that
-depends on the mode, and are silent or questions since.
+depends on the mode, and are silent or questions since. Of 89 in batches of unread repositories 61 were true, 10 false
+and 18 doubtful: ten of these had no layer in use that depends on the mode, or a rate of zero, four switch themselves,
+and five are generators that make samples in training mode on purpose. Since a layer has to be seen in use, and one
+generator of the project in evaluation mode, 58 of the true ones are reported, none of the false and 7 of the doubtful
+ones, five of them in scripts that fail before.
 """
 
 from __future__ import annotations
@@ -105,13 +112,6 @@ def is_neither_trained_nor_loaded(event: ModelForward, model: Value, ctx: Contex
     return not any(
         _shows_training(other, model, ctx) for other in ctx.all_of(ModeChange, StateRestored, OptimizerCreated)
     )
-
-
-def is_of_unknown_layers(event: ModelForward, model: Value, ctx: Context) -> bool:
-    """nothing is known of the layers of the model, and nobody in the file thinks of modes"""
-    if not isinstance(model, Symbol) or model.arguments is None:
-        return False
-    return not ctx.modes_set(event.site.module)
 
 
 def is_a_part_of_a_model(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -227,7 +227,6 @@ class MissingEvalMode(Rule):
         is_no_measurement,
         does_not_depend_on_mode,
         is_neither_trained_nor_loaded,
-        is_of_unknown_layers,
         needs_training_mode,
         asks_for_losses,
         sets_training_mode_before,
@@ -276,6 +275,7 @@ class MissingEvalMode(Rule):
                 phase,
                 modes.assumptions_at(event),
                 ctx.assumed_sensitivity(model),
+                ctx.assumed_meant_for_evaluation(model, event),
                 ctx.assumed_use(event.result, "what it returns"),
             ],
             effect="dropout is active and batch norm uses and updates batch statistics, so the score is wrong and not "

@@ -30,8 +30,9 @@ validation loss is .643 instead of .420; the batch norms have seen 30 batches in
             print(criterion(model(x), y))
 
 ## Not reported
-Models whose layers are all known, and none of them to depend on the mode; models that are put into evaluation mode
-before the first step, on purpose; modes that are computed, are set back under a condition, or may be set by unknown
+Models whose layers are all known, and none that `forward` leads to depends on the mode; models that are put into
+evaluation mode before the first step, on purpose, or later where nothing is done with them then: no evaluation is what
+the mode is for; modes that are computed, are set back under a condition, or may be set by unknown
 code; models of which another one is evaluated where they are trained, as by a switch that is on anyway (`store_true`
 with `default=True`), or may be, as of several that code which is not seen chooses from; training that a framework runs;
 target networks, which get the weights of another model; copies that each round makes anew, to adapt them to a task.
@@ -43,23 +44,33 @@ training, as it should.
 ## On real code
 93 public repositories: 1 finding, false: it was a copy of the model that was evaluated. That is silent now. In 127
 others 2 findings and 2 questions, all true. In 280, with modes that are left between two steps: one more, true. In
-276 more 4: 3 true, and 1 false, a target network, which is silent now.
+276 more 4: 3 true, and 1 false, a target network, which is silent now. Of 37 in batches of unread repositories 26 were
+true, 7 false and 4 doubtful: most of these had a copy of the model in evaluation mode, or another one. Since the mode
+has to be for an evaluation, of a model with layers that are in use, 25 of the true ones are reported, none of the false
+and 2 of the doubtful ones.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.api import (
     Context,
     Edits,
     Finding,
+    Frame,
     ModeChange,
     ModelForward,
+    OptimizerCreated,
     Program,
     Rule,
+    Site,
+    StateSaved,
+    StateTaken,
     Value,
     insert_before,
+    statement_around,
 )
 
 
@@ -93,6 +104,40 @@ def is_made_anew(event: ModelForward, model: Value, left: ModeChange, ctx: Conte
     return any(ctx.is_within(model.site, each) for each in (loop.site, *ctx.entered_in(loop)))
 
 
+def is_no_evaluation(event: ModelForward, model: Value, left: ModeChange, ctx: Context) -> bool:
+    """nothing is done with the model where it is put into evaluation mode, so that the mode is for the training"""
+    statement = statement_around(left.site)
+    place: Site | None = Site(left.site.module, statement) if statement is not None else None
+    frame: Frame | None = left.frame
+    while place is not None and frame is not None:
+        around = next(ctx.ancestors(place, ast.AST), None)
+        following = _after_in_block(place.node, around)
+        if any(not _only_says_or_makes(each, ctx) for each in following):
+            return False
+        if isinstance(around, ast.FunctionDef | ast.Module):
+            call, frame = frame.call, frame.caller
+            outer = statement_around(call) if call is not None else None
+            place = Site(call.module, outer) if call is not None and outer is not None else None
+        else:
+            place = Site(place.module, around) if isinstance(around, ast.For | ast.While | ast.With) else None
+    return True
+
+
+def _after_in_block(statement: ast.AST, around: ast.AST | None) -> list[ast.stmt]:
+    """The statements after one in its block."""
+    blocks = (getattr(around, name, None) for name in ("body", "orelse", "finalbody"))
+    block = next((each for each in blocks if isinstance(each, list) and statement in each), [])
+    return block[block.index(statement) + 1 :] if statement in block else []
+
+
+def _only_says_or_makes(statement: ast.stmt, ctx: Context) -> bool:
+    """Whether a statement only says something, or makes an optimizer or a checkpoint."""
+    prepared = {id(each.site.node) for each in ctx.all_of(OptimizerCreated, ModeChange, StateSaved, StateTaken)}
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    names = (getattr(call.func, "attr", getattr(call.func, "id", "")) for call in calls if id(call) not in prepared)
+    return not isinstance(statement, ast.Return) and all(name in ("print", "parameters") for name in names)
+
+
 class TrainModeNotRestored(Rule):
     code = "DL208"
     name = "train-mode-not-restored"
@@ -102,7 +147,14 @@ class TrainModeNotRestored(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train",)
-    excuses = (is_a_layer, is_the_same_in_both_modes, is_set_back_at_times, is_a_target_network, is_made_anew)
+    excuses = (
+        is_a_layer,
+        is_the_same_in_both_modes,
+        is_set_back_at_times,
+        is_a_target_network,
+        is_made_anew,
+        is_no_evaluation,
+    )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         leaving = [event for event in ctx.all_of(ModeChange) if event.training is False]

@@ -11,10 +11,20 @@ _PLACES = {"TransformerEncoderLayer": 3, "TransformerDecoderLayer": 3, "Transfor
 _REORDERING = frozenset(("list", "tuple", "reversed", "sorted", ".copy"))
 
 
-def has_rate(value: Instance) -> bool:
-    """Whether a layer drops anything: one with a rate of zero changes nothing."""
+def has_rate(value: Instance) -> bool | None:
+    """Whether a layer drops anything: one with a rate of zero does not. ``None`` where nothing tells the rate."""
     rate = value.arguments.get(*place_of_rate(value.library_name))
-    return rate is None or not is_zero(rate)
+    return True if rate is None else is_rate(rate)
+
+
+def is_rate(rate: Value) -> bool | None:
+    """Whether a rate is not zero, or one of several of which one is not; ``None`` where nothing tells."""
+    if is_zero(rate):
+        return False
+    numbers = [
+        option for _, option in alternatives(rate) if isinstance(option, Const | Setting) and not is_zero(option)
+    ]
+    return True if numbers or isinstance(rate, Items) else None
 
 
 def place_of_rate(name: str) -> tuple[int | None, str]:
@@ -23,18 +33,19 @@ def place_of_rate(name: str) -> tuple[int | None, str]:
     return (0, "p") if "Dropout" in last else (_PLACES.get(last), "dropout")
 
 
-def drops_inside(value: Instance) -> bool:
+def drops_inside(value: Instance) -> bool | None:
     """Whether a layer was given a rate of dropout, and has something to drop.
 
     A recurrent layer drops between its layers (`torch.nn.LSTM <https://docs.pytorch.org/docs/stable/generated/
-    torch.nn.LSTM.html>`_): with one, which is the default, it drops nothing.
+    torch.nn.LSTM.html>`_): with one, which is the default, it drops nothing. ``None`` where nothing tells the rate.
     """
     is_attention = value.library_name == "torch.nn.MultiheadAttention"
     dropout = value.arguments.get(2 if is_attention else 5, "dropout")
     layers = value.arguments.get(2, "num_layers")
     if dropout is None or is_zero(dropout):
         return False
-    return is_attention or not (layers is None or (isinstance(layers, Const) and layers.value == 1))
+    has_several = is_attention or not (layers is None or (isinstance(layers, Const) and layers.value == 1))
+    return is_rate(dropout) if has_several else False
 
 
 def drops_nothing(value: Instance, cls: Class) -> bool:

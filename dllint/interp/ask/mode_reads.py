@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import takewhile
 
 from dllint.choices import alternatives
-from dllint.interp.ask.dropout import is_written_as_zero, is_zero
+from dllint.interp.ask.dropout import is_rate, is_written_as_zero
 from dllint.interp.source.known_settings import SETTINGS, last_name
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
@@ -18,18 +18,25 @@ _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _SIMPLE = ast.Assign | ast.AnnAssign | ast.For | ast.Expr
 
 
-def asks_for_mode(value: Instance, cls: Class) -> bool:
-    """Whether what a module of the project computes depends on the mode by what its own code asks."""
-    return any(
+def asks_for_mode(value: Instance, cls: Class, methods: Set[int]) -> bool | None:
+    """Whether what a module of the project computes depends on the mode by what its own code asks, in those of its
+    methods that are called, by identity. ``None`` where that is dropout alone, of a rate that nothing tells."""
+    answers = {
         _changes_result(Site(ancestor.module, node), node, value)
         for ancestor in cls.lineage
-        for node in nodes_of(ancestor.node).attributes.get("training", ())
+        for method in ancestor.members.values()
+        if id(method) in methods
+        for node in nodes_of(method).attributes.get("training", ())
         if isinstance(node.ctx, ast.Load)
-    )
+    }
+    return True if True in answers else None if None in answers else False
 
 
-def _changes_result(site: Site, node: ast.Attribute, value: Instance) -> bool:
-    """Whether the result depends on a mode that is read, which does not only save memory or get put back later."""
+def _changes_result(site: Site, node: ast.Attribute, value: Instance) -> bool | None:
+    """Whether the result depends on a mode that is read, which does not only save memory or get put back later.
+
+    ``None`` where that is for dropout of a rate that nothing tells.
+    """
     if SETTINGS.search(last_name(node.value)):
         return False  # `args.training`, which is no mode of a module
     around = list(ancestors(site))
@@ -40,10 +47,11 @@ def _changes_result(site: Site, node: ast.Attribute, value: Instance) -> bool:
         return False  # `config.training.epochs`
     if "checkpoint" in ast.unparse(inside[-1]) or isinstance(statement, ast.Assert):
         return False
-    if any(isinstance(each, ast.Call) and _drops_nothing(each, value) for each in inside):
-        return False
-    if any(isinstance(each, ast.IfExp) and each.test is node and _is_zero_anyway(each, value) for each in inside):
-        return False
+    dropouts = [each for each in inside if isinstance(each, ast.Call) and "dropout" in last_name(each.func)]
+    choices = [each for each in inside if isinstance(each, ast.IfExp) and each.test is node]
+    for drops in (*(_drops(each, value) for each in dropouts), *(_drops_by_choice(each, value) for each in choices)):
+        if drops is not True:
+            return drops
     function = next((each for each in outer if isinstance(each, _FUNCTION)), None)
     if function is None or statement is None:
         return True
@@ -52,30 +60,34 @@ def _changes_result(site: Site, node: ast.Attribute, value: Instance) -> bool:
     return not _is_kept_to_be_set_back(statement, node, function)
 
 
-def _drops_nothing(call: ast.Call, value: Instance) -> bool:
-    """Whether a functional dropout has a rate of zero, by itself or as an attribute of the module."""
-    if "dropout" not in last_name(call.func):
-        return False
+def _drops(call: ast.Call, value: Instance) -> bool | None:
+    """Whether a functional dropout drops anything, at the rate that is written there or an attribute of the module."""
     named = (each.value for each in call.keywords if each.arg == "p")
-    return _is_no_rate(next(iter((*call.args[1:2], *named)), None), value)
+    rate = next(iter((*call.args[1:2], *named)), None)
+    return True if rate is None else _has_rate(rate, value)
 
 
-def _is_zero_anyway(choice: ast.IfExp, value: Instance) -> bool:
-    """Whether both arms are rates of zero: `dropout_p=self.rate if self.training else 0.0` of a rate of zero.
+def _drops_by_choice(choice: ast.IfExp, value: Instance) -> bool | None:
+    """Whether the arms differ, `dropout_p=self.rate if self.training else 0.0`: not where both are rates of zero.
 
-    One that is zero by default, and that a user may set, is not.
+    Of one that is zero by default, and that a user may set, nothing tells.
     """
+    if _has_rate(choice.orelse, value) is not False:
+        return True
     rate = value.attributes.get(choice.body.attr) if isinstance(choice.body, ast.Attribute) else None
     is_set = any(isinstance(option, Setting) for _, option in alternatives(rate)) if rate is not None else False
-    return not is_set and _is_no_rate(choice.body, value) and _is_no_rate(choice.orelse, value)
+    drops = _has_rate(choice.body, value)
+    return None if is_set and not drops else drops
 
 
-def _is_no_rate(rate: ast.expr | None, value: Instance) -> bool:
-    """Whether a rate is zero, as it is written or as an attribute of the module."""
+def _has_rate(rate: ast.expr, value: Instance) -> bool | None:
+    """Whether a rate is not zero, as it is written or as an attribute of the module; ``None`` where nothing tells."""
     if isinstance(rate, ast.Attribute) and getattr(rate.value, "id", "") == "self":
         kept = value.attributes.get(rate.attr)
-        return kept is not None and is_zero(kept)
-    return is_written_as_zero(rate)
+        return is_rate(kept) if kept is not None else None
+    if is_written_as_zero(rate):
+        return False
+    return True if isinstance(rate, ast.Constant) else None
 
 
 def _is_kept_to_be_set_back(statement: ast.stmt, node: ast.Attribute, function: ast.AST) -> bool:

@@ -16,6 +16,7 @@ from dllint.interp.ask.mode_reads import asks_for_mode
 from dllint.interp.ask.norms import has_batch_norm
 from dllint.interp.ask.parameter_holders import only_holds_parameters
 from dllint.interp.ask.settings_in_files import is_off_by_default
+from dllint.interp.ask.used_parts import Use, is_passed_over, use_of
 from dllint.interp.run.classes import has_unknown_base, role_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.tensor_names import MAKES_TENSOR
@@ -31,7 +32,6 @@ _CONTAINERS = frozenset(
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
 _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
-_LOOKED_UP = re.compile(r"\b(getattr|(named_)?children|_modules|__dict__|vars)\b")  # by who calls them one by one
 _NORMS = re.compile(r"BatchNorm|batch_norm")
 _ARITHMETIC = frozenset(("-", "/", "//", "%", "**"))  # lists of layers are added and multiplied
 _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
@@ -44,6 +44,7 @@ class Sensitivity(IntEnum):
         NONE: no layer does.
         OFF: one does, which is there only where a setting has another value than by default.
         UNKNOWN: not all layers are known, and nothing speaks for one that does.
+        UNTOLD: one may drop something, at a rate that nothing tells.
         WORDS: words in the code speak for one that does.
         BUILT: the code names one that does, and makes it in any case.
         KNOWN: one does.
@@ -52,9 +53,10 @@ class Sensitivity(IntEnum):
     NONE = 0
     OFF = 1
     UNKNOWN = 2
-    WORDS = 3
-    BUILT = 4
-    KNOWN = 5
+    UNTOLD = 3
+    WORDS = 4
+    BUILT = 5
+    KNOWN = 6
 
 
 _LISTING = ("list", "tuple", "slice", "item", "element", "iter", "next")  # ways to some of the children of a module
@@ -67,16 +69,20 @@ _KNOWN_OR_NOT = {True: Sensitivity.KNOWN, False: Sensitivity.UNKNOWN}
 class _Search:
     """What one question has found out so far: the parts of a module with their answers, by identity.
 
+    ``whole`` is the module that the question is about, which is called; of its parts, any method may be.
     ``as_loaded`` takes parts that ``from_pretrained`` returned to be in evaluation mode, as they are then, and those
     that are ``switched`` to it, by identity.
-    ``conditions`` are those under which an object is given a value as an attribute, by all of these.
+    ``conditions`` are those under which an object is given a value as an attribute, by all of these. ``uses`` has what
+    the code of a class uses, by its identity and whether it is the whole.
     """
 
     machine: Machine
+    whole: Value
     as_loaded: bool
     switched: Set[int]
     conditions: dict[tuple[int, str, int], list[Guards]]
     known: dict[int, tuple[Value, Sensitivity]] = field(default_factory=dict)
+    uses: dict[tuple[int, bool], Use] = field(default_factory=dict)
 
 
 def sensitivity_of(
@@ -96,7 +102,7 @@ def sensitivity_of(
     conditions: dict[tuple[int, str, int], list[Guards]] = {}
     for event in assigned:
         conditions.setdefault((id(event.target), event.attribute, id(event.value)), []).append(event.guards)
-    return _answer(_Search(machine, as_loaded, switched, conditions), value)
+    return _answer(_Search(machine, value, as_loaded, switched, conditions), value)
 
 
 def has_unknown_layers(machine: Machine, value: Value) -> bool:
@@ -207,6 +213,9 @@ def _of_instance(search: _Search, value: Instance) -> Sensitivity:
         return _highest(_answer(search, part) for part in parts)
     if name == "timm.create_model" and _has_no_rates(value):
         return Sensitivity.NONE
+    last = value.attributes.get("classifier") if _DROPS_LAST.fullmatch(name) else None
+    if isinstance(last, Instance) and _answer(search, last) is Sensitivity.NONE:
+        return Sensitivity.NONE  # it has taken the place of the one with its dropout
     if not isinstance(value.cls, Class):
         is_known = name.startswith(facts.mode_sensitive_prefixes) and not is_told_to_drop_nothing(value)
         return Sensitivity.KNOWN if is_known else Sensitivity.UNKNOWN
@@ -224,7 +233,9 @@ def _has_no_rates(value: Instance) -> bool:
     return is_plain and value.arguments.exact and not any("drop" in key for key in value.arguments.keywords)
 
 
-def _if(condition: bool) -> Sensitivity:
+def _if(condition: bool | None) -> Sensitivity:
+    if condition is None:
+        return Sensitivity.UNTOLD
     return Sensitivity.KNOWN if condition else Sensitivity.NONE
 
 
@@ -247,15 +258,20 @@ def _of_statistics(value: Instance, place: int, *, kept_by_default: bool) -> Sen
 def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitivity:
     """What the parts say; what they leave open is decided by the code, and by the words that it has for layers."""
     code = "\n".join(_code_of(ancestor) for ancestor in cls.lineage)
-    answers = [Sensitivity.UNKNOWN if has_unknown_base(cls) else Sensitivity.NONE, _if(asks_for_mode(value, cls))]
+    key = (id(cls), value is search.whole)
+    use = search.uses[key] = search.uses.get(key) or use_of(cls, called=key[1])
+    asks = _if(asks_for_mode(value, cls, use.methods))
+    answers = [Sensitivity.UNKNOWN if has_unknown_base(cls) else Sensitivity.NONE, asks]
     for name, attribute in value.attributes.items():
-        if _is_never_read(attribute, name, code) or only_holds_parameters(cls, name):
+        reads = use.of(name)
+        if reads == [] or is_passed_over(value, reads or []) or only_holds_parameters(cls, name):
             continue
         is_called = f"self.{name}(" in code
         for guards, option in alternatives(attribute):
             if isinstance(option, Items | Table) or role_of(search.machine, option) in ("module", "wrapper"):
                 found = _of_option(search, guards, option)
-                is_off = found > Sensitivity.UNKNOWN and _is_left_out(search, value, cls, name)
+                is_unmet = is_passed_over(value, reads or [], by_default=True)
+                is_off = found > Sensitivity.UNKNOWN and (is_unmet or _is_left_out(search, value, cls, name))
                 answers.append(Sensitivity.OFF if is_off else found)
             elif is_called and isinstance(option, Instance | Symbol):
                 # what is not called is a setting, or what was read of one
@@ -267,16 +283,6 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitiv
         return Sensitivity.BUILT
     words = _NORMS if drops_nothing(value, cls) else _WORDS
     return Sensitivity.WORDS if words.search(_RATE_OF_ZERO.sub("", code)) else whole
-
-
-def _is_never_read(attribute: Value, name: str, code: str) -> bool:
-    """Whether a class makes a layer of a library and has nothing else to do with it, nor with all of its parts."""
-    options = [option for _, option in alternatives(attribute)]
-    if not all(isinstance(each, Instance) and not isinstance(each.cls, Class) for each in options):
-        return False
-    if _LOOKED_UP.search(code) or any(getattr(each, "library_name", "") in _CONTAINERS for each in options):
-        return False
-    return len(re.findall(rf"\b{name}\b", code)) == len(re.findall(rf"\bself\.{name}\s*=[^=]", code)) == 1
 
 
 def _is_left_out(search: _Search, value: Instance, cls: Class, name: str) -> bool:

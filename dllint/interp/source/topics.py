@@ -22,12 +22,12 @@ Topic = Literal[
     "falling-metric", "test-set", "validation-set", "dense-target", "paired-target", "record",
     "test-time-augmentation", "benchmark", "resuming",
     "export", "progress", "number-of-steps", "averaged-model", "weight-average", "partial-state", "frozen-model",
-    "random-map", "loss-model", "adversary", "attack", "normalization", "padding", "ignored-label", "harmless-call",
-    "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
-    "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode",
-    "coupled-decay", "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do", "lasting",
-    "across-samples", "all-pairs", "set-aside", "texts", "identities", "one-number", "environment", "fine-tuning",
-    "sameness", "run-of-its-own", "beginning-again", "starting-weights",
+    "random-map", "loss-model", "adversary", "generator", "attack", "normalization", "padding", "ignored-label",
+    "harmless-call", "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring",
+    "accumulation", "warm-up", "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving",
+    "options", "mode", "coupled-decay", "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do",
+    "lasting", "across-samples", "all-pairs", "set-aside", "texts", "identities", "one-number", "environment",
+    "fine-tuning", "sameness", "run-of-its-own", "beginning-again", "starting-weights",
 ]  # fmt: skip
 """What a name can be asked about."""
 
