@@ -23,6 +23,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         more = {{}}
+        x = self.embed(x)
         {forward}
         return more["out"]
 

@@ -17,6 +17,7 @@ class Net(nn.Module):
         self.fc = nn.Linear(8, 2)
 
     def forward(self, x):
+        {use}
         return self.fc(self.block(x))
 
 def main(train_set, test_set):
@@ -37,9 +38,12 @@ main(torch.load("train.pt"), torch.load("test.pt"))
 """
 
 
-@pytest.mark.parametrize(("layer", "is_assumed"), [("pass", True), ("self.norm = nn.BatchNorm1d(8)", False)])
-def test_words_in_the_code_are_an_assumption(layer: str, is_assumed: bool) -> None:
-    (finding,) = found("DL207", SCRIPT.format(layer=layer))
+@pytest.mark.parametrize(
+    ("layer", "use", "is_assumed"),
+    [("pass", "pass", True), ("self.norm = nn.BatchNorm1d(8)", "x = self.norm(x)", False)],
+)
+def test_words_in_the_code_are_an_assumption(layer: str, use: str, is_assumed: bool) -> None:
+    (finding,) = found("DL207", SCRIPT.format(layer=layer, use=use))
     texts = [each.text for each in finding.assumptions if "words in its code" in each.text]
     assert texts == (["`Net` has layers that depend on the mode, as words in its code say"] if is_assumed else [])
 
@@ -80,4 +84,4 @@ def test_words_name_a_layer_that_is_built_or_leave_a_question(layer: str, forwar
     script = script.replace('norm=make_block("BatchNorm1d")', "norm=None").replace(
         'make_block(8, "BatchNorm1d")', "Block(8)"
     )
-    assert kinds("DL207", script.format(layer="pass"), {"blocks.py": blocks})[-1:] == [kind]
+    assert kinds("DL207", script.format(layer="pass", use="pass"), {"blocks.py": blocks})[-1:] == [kind]
