@@ -11,6 +11,7 @@ from dllint.context.filtering import Filtering
 from dllint.context.loading import Load, file_name, loads_in
 from dllint.context.sources import STRIPPING, receiver_of
 from dllint.interp.run import graph, roles
+from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
@@ -193,11 +194,23 @@ class BareLoads(Filtering):
         given: set[str] = set()
         for call in self.callers(Site(at.module, function)):
             assert isinstance(call.node, ast.Call)
+            if self._is_library_call(call):
+                continue  # `torch.load(path)` is no call of a function `load(model)`
             by_name = next((each.value for each in call.node.keywords if each.arg == node.id), None)
             argument = by_name or (call.node.args[place] if place < len(call.node.args) else None)
             if argument is not None:
                 given |= self._makers(argument, call, steps, is_behind=is_behind)
         return frozenset(given)
+
+    def _is_library_call(self, call: Site) -> bool:
+        """Whether a call is of something in a module that is imported from outside of the project."""
+        owner = (
+            call.node.func.value
+            if isinstance(call.node, ast.Call) and isinstance(call.node.func, ast.Attribute)
+            else None
+        )
+        imported = imported_names(call.module.tree).get(owner.id, "") if isinstance(owner, ast.Name) else ""
+        return bool(imported) and self._machine.project.find(_module(call), imported) is None
 
     def _is_wrapper(self, name: str) -> bool:
         prefixes = self._machine.facts.wrapper_prefixes
