@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall, ModeChange
-from dllint.interp.ask.gradients import Gradient, detaches, gradient_of
+from dllint.interp.ask.gradients import Gradient, gradient_of, passes_none_on
 from dllint.interp.ask.ignored import Mark, marks_in
 from dllint.interp.ask.norms import has_batch_norm, has_norm, layers_in, normalizes_vectors
 from dllint.interp.ask.numbers import NumberKind, number_kind
@@ -238,12 +238,12 @@ class Objects(Naming):
 
     def models_behind(self, value: Value, *, with_gradients: bool = False) -> list[Value]:
         """The modules whose forward passes a value was computed with; if asked so, only those with gradients on, and of
-        which no ``detach`` cuts the gradients off."""
+        which nothing cuts the gradients off, as ``detach`` does, or `torch.ones_like`, which takes the shape alone."""
         key = (id(value), with_gradients)
         known = self._behind.get(key)
         if known is None:
             known = []
-            is_end = partial(detaches, self._machine) if with_gradients else None
+            is_end = partial(passes_none_on, self._machine) if with_gradients else None
             for source in graph.sources(value, is_end=is_end):
                 if (
                     isinstance(source, Symbol)
