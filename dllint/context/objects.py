@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -133,14 +133,17 @@ class Objects(Naming):
             known = self._identities[id(value)] = (frozenset([id(each) for each in self.objects(value)]), value)
         return known[0]
 
-    def is_mode_sensitive(self, model: Value, *, in_doubt: bool = True, as_loaded: bool = False) -> bool:
+    def is_mode_sensitive(
+        self, model: Value, *, in_doubt: bool = True, as_loaded: bool = False, beside: Sequence[Value] = ()
+    ) -> bool:
         """Whether a module behaves differently in training and evaluation mode.
 
         Of a network whose class is known that must be known, too; of others, ``in_doubt`` is the answer. ``as_loaded``
         says that nobody has set the mode of the whole: parts that ``from_pretrained`` returned, and those that the
-        program has put there, are in evaluation mode then.
+        program has put there, are in evaluation mode then. ``beside`` are parts that do not count, as their mode is set
+        by itself.
         """
-        answer = self._sensitivity_of(model, as_loaded=as_loaded)
+        answer = self._sensitivity_of(model, as_loaded=as_loaded, beside=beside)
         if answer is not Sensitivity.UNKNOWN:
             return answer is not Sensitivity.NONE
         if isinstance(model, Symbol) and model.name in ("call", "item"):  # what a call made of modules
@@ -151,8 +154,9 @@ class Objects(Naming):
                 return any(self._sensitivity_of(part) > Sensitivity.UNKNOWN for part in parts)
         return in_doubt and not isinstance(model, Instance)
 
-    def _sensitivity_of(self, model: Value, *, as_loaded: bool = False) -> Sensitivity:
-        switched = self._switched_off() - self._identities_of(model) if as_loaded else frozenset[int]()
+    def _sensitivity_of(self, model: Value, *, as_loaded: bool = False, beside: Sequence[Value] = ()) -> Sensitivity:
+        switched = self._switched_off() if as_loaded else frozenset[int]()
+        switched = switched.union(*map(self._identities_of, beside)) - self._identities_of(model)
         assigned = self.all_of(AttributeAssigned)
         return sensitivity_of(self._machine, model, assigned, as_loaded=as_loaded, switched=switched)
 
