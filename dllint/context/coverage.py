@@ -11,6 +11,7 @@ from dllint.context.freezing import Freezing
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, LossCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.forms import attribute_of
+from dllint.interp.ask.gradients import passes_none_on
 from dllint.interp.run import graph
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Guards
@@ -173,6 +174,8 @@ class Coverage(Freezing, Uses):
     def _ends_here(self, value: Symbol) -> bool:
         """Whether no gradient goes through an operation, or it is not known whether one does."""
         if value.grad != "on" or value.name in self.facts.detach or value.name == "call":
+            return True
+        if passes_none_on(self._machine, value):
             return True
         if value.name.startswith("."):
             return value.name[1:] in self.facts.detach_methods or not _is_of_tensors(value)

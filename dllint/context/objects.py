@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall, ModeChange
-from dllint.interp.ask.gradients import Gradient, detaches, gradient_of
+from dllint.interp.ask.gradients import Gradient, gradient_of, passes_none_on
 from dllint.interp.ask.ignored import Mark, marks_in
 from dllint.interp.ask.norms import has_batch_norm, has_norm, layers_in, normalizes_vectors
 from dllint.interp.ask.numbers import NumberKind, number_kind
@@ -133,14 +133,17 @@ class Objects(Naming):
             known = self._identities[id(value)] = (frozenset([id(each) for each in self.objects(value)]), value)
         return known[0]
 
-    def is_mode_sensitive(self, model: Value, *, in_doubt: bool = True, as_loaded: bool = False) -> bool:
+    def is_mode_sensitive(
+        self, model: Value, *, in_doubt: bool = True, as_loaded: bool = False, beside: Sequence[Value] = ()
+    ) -> bool:
         """Whether a module behaves differently in training and evaluation mode.
 
         Of a network whose class is known that must be known, too; of others, ``in_doubt`` is the answer. ``as_loaded``
         says that nobody has set the mode of the whole: parts that ``from_pretrained`` returned, and those that the
-        program has put there, are in evaluation mode then.
+        program has put there, are in evaluation mode then. ``beside`` are parts that do not count, as their mode is set
+        by itself.
         """
-        answer = self._sensitivity_of(model, as_loaded=as_loaded)
+        answer = self._sensitivity_of(model, as_loaded=as_loaded, beside=beside)
         if answer is not Sensitivity.UNKNOWN:
             return answer is not Sensitivity.NONE
         if isinstance(model, Symbol) and model.name in ("call", "item"):  # what a call made of modules
@@ -151,8 +154,9 @@ class Objects(Naming):
                 return any(self._sensitivity_of(part) > Sensitivity.UNKNOWN for part in parts)
         return in_doubt and not isinstance(model, Instance)
 
-    def _sensitivity_of(self, model: Value, *, as_loaded: bool = False) -> Sensitivity:
-        switched = self._switched_off() - self._identities_of(model) if as_loaded else frozenset[int]()
+    def _sensitivity_of(self, model: Value, *, as_loaded: bool = False, beside: Sequence[Value] = ()) -> Sensitivity:
+        switched = self._switched_off() if as_loaded else frozenset[int]()
+        switched = switched.union(*map(self._identities_of, beside)) - self._identities_of(model)
         assigned = self.all_of(AttributeAssigned)
         return sensitivity_of(self._machine, model, assigned, as_loaded=as_loaded, switched=switched)
 
@@ -238,12 +242,12 @@ class Objects(Naming):
 
     def models_behind(self, value: Value, *, with_gradients: bool = False) -> list[Value]:
         """The modules whose forward passes a value was computed with; if asked so, only those with gradients on, and of
-        which no ``detach`` cuts the gradients off."""
+        which nothing cuts the gradients off, as ``detach`` does, or `torch.ones_like`, which takes the shape alone."""
         key = (id(value), with_gradients)
         known = self._behind.get(key)
         if known is None:
             known = []
-            is_end = partial(detaches, self._machine) if with_gradients else None
+            is_end = partial(passes_none_on, self._machine) if with_gradients else None
             for source in graph.sources(value, is_end=is_end):
                 if (
                     isinstance(source, Symbol)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 
+from dllint.choices import Choice
 from dllint.context.modules import Modules
 from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.interp.ask.parameters import all_parameters, trained_parameters
@@ -11,6 +13,7 @@ from dllint.interp.run import graph
 from dllint.values import Const, Instance, Items, Symbol, Value
 
 _TENSORS = ("torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.Tensor")
+_LOOK_UPS = (".get", ".pop", ".setdefault", "getattr")  # whose result may be the default that they are given, or not
 
 
 class Optimizers(Modules):
@@ -95,6 +98,33 @@ class Optimizers(Modules):
             complete = complete and whole
             modules.extend(module for module in found if not any(module is known for known in modules))
         return modules, complete and seen
+
+    def gives_gradients(self, loss: Value | None, optimizer: Value) -> bool | None:
+        """Whether a loss is computed with a module whose parameters an optimizer was given, so that its gradients go
+        there; ``None`` where it may be, or not: it is not known which modules it is computed with, or which the
+        optimizer has, or the loss is one of several, of which not all are."""
+        modules, _ = self.parameters_of(optimizer)
+        behind = self.models_behind(loss, with_gradients=True) if loss is not None else []
+        own = [used for used in behind if any(self.reaches(m, used) or self.reaches(used, m) for m in modules)]
+        if own and loss is not None:
+            return True if self._leads_to(loss, {id(each) for each in own}, {}) else None
+        is_known = bool(behind and modules) and all(isinstance(each, Instance) for each in (*behind, *modules))
+        return False if is_known else None
+
+    def _leads_to(self, value: Value, modules: Set[int], known: dict[int, bool]) -> bool:
+        """Whether a value, whichever of several it is, is computed with one of some modules."""
+        if id(value) not in known:
+            known[id(value)] = False  # what is computed from itself, in a loop, and nothing else
+            of_modules = [each for each in self.models_behind(value, with_gradients=True) if id(each) in modules]
+            if isinstance(value, Choice):
+                known[id(value)] = all(self._leads_to(each, modules, known) for _, each in value.options)
+            elif of_modules:
+                is_called = isinstance(value, Symbol) and any(id(m) in modules for m in self.objects(value.inputs[0]))
+                given = graph.inputs_of(value)
+                given = given[:1] if isinstance(value, Symbol) and value.name in _LOOK_UPS else given
+                inner = (self._leads_to(each, modules, known) for each in given)
+                known[id(value)] = is_called or any(inner)
+        return known[id(value)]
 
     def trains_nothing(self, optimizer: Value) -> bool:
         """Whether all that an optimizer was given are numbers made for it, which have no gradients.

@@ -42,12 +42,16 @@ class _Test:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a test asks of an option: ``config.name``, ``config["name"]``, or a parameter, which has no ``owner``."""
+    """What a test asks of an option: ``config.name``, ``config["name"]``, or a parameter, which has no ``owner``.
+
+    One in a section of its own, ``config["section"]["name"]``, is nested; its owner is the whole, ``config``.
+    """
 
     name: str
     owner: str
     is_met: Callable[[Any], bool]
     operand: Any = None
+    is_nested: bool = False
 
 
 class SwitchedOff(Sources):
@@ -58,13 +62,13 @@ class SwitchedOff(Sources):
 
         Of an option, all values are known where the project writes them down, in settings or as the default of a
         parameter, and neither a user nor code can give it others. One that a comment offers may be chosen, and so may
-        any of what is set in one place alone, unless what is done then needs a setting that is nowhere. What a run is
-        for and whether it goes on is chosen each time.
+        any of what is set in one place alone or in a section of the settings, unless what is done then needs a setting
+        that is nowhere. What a run is for and whether it goes on is chosen each time.
         """
         told: set[str] = set()
         for test in (*_tests_around(site), *_tests_before(event)):
             text = ast.unparse(test.node)
-            if text not in told and topic_of(test.node) not in _CHOSEN_PER_RUN and self._is_never(test, site):
+            if text not in told and _topic(test.node) not in _CHOSEN_PER_RUN and self._is_never(test, site):
                 told.add(text)
                 is_so = "is true" if test.outcome else "is false"
                 yield Assumption("no-default", f"`{text}` {is_so}, which nothing in the project asks for")
@@ -105,8 +109,9 @@ class SwitchedOff(Sources):
             return False
         if not question.owner:
             return test.is_off and bool(known.passed) and self._is_never_passed(question.name)
-        is_offered = len(known.set_to) == 1 or any(_names(remark, question.operand) for remark in known.remarks)
-        return bool(known.set_to) and (not is_offered or self._needs_more(question.owner, test, site))
+        is_offered = question.is_nested or len(known.set_to) == 1
+        is_offered = is_offered or any(_names(remark, question.operand) for remark in known.remarks)
+        return bool(known.set_to) and (not is_offered or self._needs_more(question, test, site))
 
     def _known(self, name: str) -> Known:
         if name not in self._known_by_name:
@@ -163,7 +168,7 @@ class SwitchedOff(Sources):
         project = self._machine.project
         return project.is_whole_around(module) and is_never_on(project, module, owner, node.attr)
 
-    def _needs_more(self, owner: str, test: _Test, site: Site) -> bool:
+    def _needs_more(self, question: _Question, test: _Test, site: Site) -> bool:
         """Whether the arm behind a test reads a setting of the same object that the project has nowhere."""
         branches = (each for each in ancestors(site) if isinstance(each, ast.If))
         branch = next((each for each in branches if test.node in nodes_of(each.test).all), None)
@@ -172,9 +177,11 @@ class SwitchedOff(Sources):
         when_true = [(each.node, each.outcome) for each in _parts_of(branch.test, True, False)]
         for statement in branch.body if (test.node, test.outcome) in when_true else branch.orelse:
             nodes = nodes_of(statement)
-            called = {id(call.func) for call in nodes.of(ast.Call)}
+            passed = {id(call.func) for call in nodes.of(ast.Call)}
+            if question.is_nested:  # where what has settings of its own may be a section
+                passed |= {id(each.value) for each in nodes.of(ast.Attribute, ast.Subscript)}
             for node in nodes.of(ast.Attribute):
-                if id(node) not in called and ast.unparse(node.value) == owner:
+                if id(node) not in passed and ast.unparse(node.value) == question.owner:
                     known = self._known(node.attr)
                     if not known.set_to and not known.is_open:
                         return True
@@ -244,6 +251,16 @@ def _question_of(test: ast.expr) -> _Question | None:
     return _asked_of(left, lambda value: bool(compare(value, operand)), operand)
 
 
+def _topic(test: ast.expr) -> str:
+    """What a test asks about. The section that a setting stands in, `cfg["training"]["clip"]`, says nothing of that."""
+    question = _question_of(test)
+    if question is None or not question.is_nested:
+        return topic_of(test)
+    several = question.operand if isinstance(question.operand, tuple | list | set) else (question.operand,)
+    texts = [ast.Constant(each) for each in several if isinstance(each, str)]
+    return topic_of(ast.Tuple([ast.Name(question.name), *texts]))
+
+
 def _asked_of_parameter(test: ast.expr) -> tuple[str, Callable[[Any], bool]] | None:
     """The variable that a test is about, and what it asks of it: `size is None`, `size > 3`, `size`."""
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name):
@@ -278,8 +295,11 @@ def _asked_of(node: ast.expr, is_met: Callable[[Any], bool], operand: Any = None
 
 
 def _of_owner(owner: ast.expr, name: object, is_met: Callable[[Any], bool], operand: Any) -> _Question | None:
-    is_option = isinstance(name, str) and bool(SETTINGS.search(last_name(owner)))
-    return _Question(str(name), ast.unparse(owner), is_met, operand) if is_option else None
+    whole = owner
+    while isinstance(whole, ast.Attribute | ast.Subscript) and not SETTINGS.search(last_name(whole)):
+        whole = whole.value
+    is_option = isinstance(name, str) and bool(SETTINGS.search(last_name(whole)))
+    return _Question(str(name), ast.unparse(whole), is_met, operand, whole is not owner) if is_option else None
 
 
 def _contradicts(question: _Question, value: Any, outcome: bool) -> bool:

@@ -20,8 +20,9 @@ Adam and AdamW alike.
 Loops that a framework runs, and the `backward` of a wrapper that has a method for steps as well; parameters that are
 updated by hand, and gradients that go to a hook; optimizers that are of a class of the project, are stepped under this
 name by something that could not be followed, by another method of the class or by whoever owns them, or go into a call
-that cannot be resolved; loops that read the gradients themselves (saliency, Fisher information); optimizers of networks
-that the loss is not computed with, beside others that step.
+that cannot be resolved; loops that read the gradients themselves (saliency, Fisher information); beside others that
+step, optimizers of networks that are not seen to be among those which the loss is computed with, or of whose parts the
+others have some.
 
 ## Fix (unsafe)
 Inserts `optimizer.step()` after the backward pass and what clips its gradients, where the loop has one backward pass
@@ -147,19 +148,23 @@ def has_gradients_read(backward: Backward, loop: Loop, optimizer: Value, ctx: Co
 
 
 def gets_no_gradients(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
-    """other optimizers step there, and the loss is computed with none of the networks that this one has"""
+    """other optimizers step there, and the networks that the loss is computed with are not seen to be of this one"""
     behind = ctx.models_behind(backward.loss, with_gradients=True) if backward.loss is not None else []
     modules, _ = ctx.parameters_of(optimizer)
-    known = all(isinstance(each, Instance) for each in (*behind, *modules))
     others = any(isinstance(event, OptimizerStep) for event in walk(loop.body))
-    return bool(behind and modules) and known and others and not _trains(backward, optimizer, ctx)
+    return bool(behind and modules) and others and ctx.gives_gradients(backward.loss, optimizer) is not True
 
 
 def has_another_that_steps(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
-    """another optimizer has the same networks, and takes steps: this one is left over"""
+    """other optimizers have the same networks, or parts of them, and take steps: this one is left over"""
     modules, _ = ctx.parameters_of(optimizer)
     others = [module for each in ctx.stepped_optimizers() for module in ctx.parameters_of(each)[0]]
-    return bool(modules) and all(any(ctx.is_same(module, other) for other in others) for module in modules)
+    steps = [event for event in walk(loop.body) if isinstance(event, OptimizerStep)]
+    parts = [part for step in steps for part in ctx.parameters_of(step.optimizer)[0]]
+    return bool(modules) and all(
+        any(ctx.is_same(module, other) for other in others) or any(ctx.is_part(part, module) for part in parts)
+        for module in modules
+    )
 
 
 class MissingOptimizerStep(Rule):
@@ -251,7 +256,7 @@ def _idle_loop(backward: Backward, optimizer: Value, ctx: Context) -> Loop | Non
         if (
             ctx.program.complete
             and _was_created(optimizer, backward, ctx)
-            and _trains(backward, optimizer, ctx)
+            and ctx.gives_gradients(backward.loss, optimizer)
             and not _is_covered(optimizer, ctx)
         ):
             return loop
@@ -279,13 +284,6 @@ def _was_created(optimizer: Value, backward: Backward, ctx: Context) -> bool:
     """Whether an optimizer was there before a backward pass, and not only where that does not happen."""
     made = (event for event in ctx.all_of(OptimizerCreated) if ctx.is_same(event.optimizer, optimizer))
     return any(ctx.position(each) < ctx.position(backward) and not ctx.exclusive(each, backward) for each in made)
-
-
-def _trains(backward: Backward, optimizer: Value, ctx: Context) -> bool:
-    """Whether the loss certainly comes from a module that the optimizer was given."""
-    modules, _ = ctx.parameters_of(optimizer)
-    behind = ctx.models_behind(backward.loss, with_gradients=True) if backward.loss is not None else []
-    return any(ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind)
 
 
 def _is_covered(optimizer: Value, ctx: Context) -> bool:

@@ -18,8 +18,9 @@ Adam and AdamW alike.
 
 ## Not reported
 Steps that are left out on purpose: where neither the name of their number nor a division of the loss by it says that
-gradients should add up. Clearing another optimizer's gradients in between (two networks trained in turns), a second
-backward pass between the clearing and the step, gradients that are written back (`p.grad = g`), rotated loops (`step;
+gradients should add up. Clearing another optimizer's gradients in between (two networks trained in turns), losses that
+are not seen to be computed with a network that the optimizer was given, a second backward pass between the clearing and
+the step, gradients that are written back (`p.grad = g`), rotated loops (`step;
 zero_grad; backward`), paths on which the gradients are still there, and what is done where the loss is not finite.
 
 ## Fix (unsafe)
@@ -161,7 +162,8 @@ def _steps_without_gradients(
     kinds: tuple[type[Event], ...], optimizer: Value, ctx: Context
 ) -> list[tuple[OptimizerStep, Event]]:
     """The steps that find gradients cleared on every path, with what clears them."""
-    flow = ctx.follow(_START, _gradients_after, kinds, partial(_is_about_gradients, optimizer, ctx))
+    step = partial(_gradients_after, optimizer, ctx)
+    flow = ctx.follow(_START, step, kinds, partial(_is_about_gradients, optimizer, ctx))
     return [
         (event, min((by for _, by in states if by is not None), key=lambda by: by.site.line))
         for event, states in flow.arrivals.items()
@@ -180,12 +182,15 @@ def _is_about_gradients(optimizer: Value, ctx: Context, event: Event) -> bool:
         return ctx.opaque_to_gradients(event, optimizer)
     if isinstance(event, AttributeAssigned):
         return _sets_gradients(event) and not ctx.is_none(event.value)
-    return isinstance(event, Backward)
+    return isinstance(event, Backward) and ctx.gives_gradients(event.loss, optimizer) is not False
 
 
-def _gradients_after(event: Event, state: State) -> State:
+def _gradients_after(optimizer: Value, ctx: Context, event: Event, state: State) -> State:
     if isinstance(event, Backward):
-        return ("fresh", None)
+        # Of an optimizer that is handed in, as of most, the networks are not known: whoever has it trains with it.
+        is_handed_in = not ctx.parameters_of(optimizer)[0]
+        is_seen = is_handed_in or ctx.gives_gradients(event.loss, optimizer)
+        return ("fresh" if is_seen else "unknown", None)
     if isinstance(event, ZeroGrad):
         return ("cleared", event) if state[0] == "fresh" else state
     if isinstance(event, OptimizerStep):

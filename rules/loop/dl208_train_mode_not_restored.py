@@ -32,9 +32,9 @@ validation loss is .643 instead of .420; the batch norms have seen 30 batches in
 ## Not reported
 Models whose layers are all known, and none that `forward` leads to depends on the mode; models that are put into
 evaluation mode before the first step, on purpose, or later where nothing is done with them then: no evaluation is what
-the mode is for; modes that are computed, are set back under a condition, or may be set by unknown
-code; models of which another one is evaluated where they are trained, as by a switch that is on anyway (`store_true`
-with `default=True`), or may be, as of several that code which is not seen chooses from; training that a framework runs;
+the mode is for; modes that are computed, are set back under a condition, part by part, or may be set by unknown code;
+models of which another one is evaluated where they are trained, as by a switch that is on anyway (`store_true` with
+`default=True`), or may be, as of several that code which is not seen chooses from; training that a framework runs;
 target networks, which get the weights of another model; copies that each round makes anew, to adapt them to a task.
 
 ## Fix (unsafe)
@@ -89,6 +89,20 @@ def is_set_back_at_times(event: ModelForward, model: Value, left: ModeChange, ct
     around = set(ctx.loops_around(event)) & set(ctx.loops_around(left))
     setting = (each for each in ctx.all_of(ModeChange) if each.training is not False and ctx.may_set_mode(model, each))
     return any(around <= set(ctx.loops_around(each)) for each in setting)
+
+
+def is_set_back_in_parts(event: ModelForward, model: Value, left: ModeChange, ctx: Context) -> bool:
+    """those of its parts that depend on the mode, as far as they are known, are put into theirs by themselves"""
+    around = set(ctx.loops_around(event)) & set(ctx.loops_around(left))
+    inside = [each for each in ctx.all_of(ModeChange) if around <= set(ctx.loops_around(each))]
+    parts = [
+        part
+        for change in inside
+        for part in ctx.objects(change.model)
+        if not ctx.is_same(part, model) and ctx.is_part(part, model)
+        if change.training is not False or ctx.modes(part, (event,)).at(event) == {"eval"}
+    ]
+    return bool(parts) and not ctx.is_mode_sensitive(model, in_doubt=False, beside=parts)
 
 
 def is_a_target_network(event: ModelForward, model: Value, left: ModeChange, ctx: Context) -> bool:
@@ -151,6 +165,7 @@ class TrainModeNotRestored(Rule):
         is_a_layer,
         is_the_same_in_both_modes,
         is_set_back_at_times,
+        is_set_back_in_parts,
         is_a_target_network,
         is_made_anew,
         is_no_evaluation,

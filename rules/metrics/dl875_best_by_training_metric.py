@@ -43,8 +43,8 @@ with a test loss of 1.57, 1.49 and 1.68 and accuracies of .574, .599 and .524; t
 
 ## Not reported
 Projects without a validation in the loop, or with a test set alone, which must not choose; a checkpoint beside which
-another one is chosen by the validation; callbacks that nothing gets, or of a `fit` without validation data; comparisons
-in which a value of the validation takes part.
+another one is chosen by the validation; callbacks that nothing gets, that only end the run, or of a `fit` without
+validation data or with the loader of the training for it; comparisons in which a value of the validation takes part.
 
 ## On real code
 280 public repositories: no finding.
@@ -98,6 +98,8 @@ class BestByTrainingMetric(Rule):
         metric = _monitored(event, ctx)
         if metric is None or ctx.phase_of_name(metric) != "training" or not ctx.is_used(event.result):
             return
+        if event.name.endswith("EarlyStopping"):
+            return  # it ends the run, and chooses no checkpoint
         if not any(ctx.trees("validation_step")) or not _gets_validation_data(ctx):
             return
         others = [_monitored(each, ctx) for each in ctx.all_of(LibraryCall)]
@@ -128,8 +130,16 @@ class BestByTrainingMetric(Rule):
 def _gets_validation_data(ctx: Context) -> bool:
     """Whether something is validated: `fit` gets data for it, or code has them for a trainer that asks."""
     fits = [site.node for site in ctx.method_calls("fit") if isinstance(site.node, ast.Call)]
-    given = any(len(call.args) > 2 or any(each.arg not in _OTHERWISE for each in call.keywords) for call in fits)
-    return given or not fits or any(ctx.trees("val_dataloader"))
+    return not fits or any(map(_has_data_of_its_own, fits)) or any(ctx.trees("val_dataloader"))
+
+
+def _has_data_of_its_own(fit: ast.Call) -> bool:
+    """Whether `fit` gets data for the validation, and not those of the training once more: `fit(net, data, data)`."""
+    named = {each.arg: each.value for each in fit.keywords}
+    at_place = fit.args[1] if len(fit.args) > 1 else None
+    training = named.get("train_dataloaders", named.get("train_dataloader", at_place))
+    others = [*fit.args[2:], *(value for name, value in named.items() if name not in _OTHERWISE)]
+    return any(training is None or ast.dump(each) != ast.dump(training) for each in others)
 
 
 def _monitored(event: LibraryCall, ctx: Context) -> str | None:

@@ -31,6 +31,7 @@ _LIKE = frozenset(  # only the shape of what they are given counts; all but rand
     ("torch.zeros_like", "torch.ones_like", "torch.empty_like", "torch.full_like", "torch.rand_like",
      "torch.randn_like", "torch.randint_like", ".new_zeros", ".new_ones", ".new_empty", ".new_full")
 )  # fmt: skip
+_SHAPES = frozenset((".size", ".dim", ".numel", ".shape", ".nelement", "len"))
 _VIEWS = frozenset(("values", "T", "mT", "H", "mH", "real", "imag"))
 _INTEGERS = frozenset(("indices", "shape", "ndim"))
 _WITH_PARAMETERS = (
@@ -281,6 +282,15 @@ def detaches(machine: Machine, value: Value) -> bool:
     if value.name in facts.detach_of_lists:
         return isinstance(given, Items)
     return value.name in facts.detach and not isinstance(given, Const)
+
+
+def passes_none_on(machine: Machine, value: Value) -> bool:
+    """Whether no gradient goes back through a value to what it was computed from: it is cut off there, or only the
+    shape counts, or what comes out are no numbers that a gradient could change (`scores > 0`, `scores.size(0)`)."""
+    if not isinstance(value, Symbol):
+        return False
+    is_of_shape = value.name in _SHAPES or (value.name == "attribute" and value.detail in _INTEGERS)
+    return is_of_shape or value.name in _LIKE or value.name == "compare" or detaches(machine, value)
 
 
 def _is_packed(machine: Machine, value: Value, depth: int = 3) -> bool:

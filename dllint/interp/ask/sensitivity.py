@@ -70,8 +70,8 @@ class _Search:
     """What one question has found out so far: the parts of a module with their answers, by identity.
 
     ``whole`` is the module that the question is about, which is called; of its parts, any method may be.
-    ``as_loaded`` takes parts that ``from_pretrained`` returned to be in evaluation mode, as they are then, and those
-    that are ``switched`` to it, by identity.
+    ``as_loaded`` takes parts that ``from_pretrained`` returned to be in evaluation mode, as they are then. Those that
+    are ``switched``, by identity, have a mode of their own, whatever that of the whole is.
     ``conditions`` are those under which an object is given a value as an attribute, by all of these. ``uses`` has what
     the code of a class uses, by its identity and whether it is the whole.
     """
@@ -96,8 +96,8 @@ def sensitivity_of(
     """What is known of whether a module depends on the mode.
 
     With ``as_loaded``, nobody has set the mode of it as a whole: what ``from_pretrained`` returned is in evaluation
-    mode, and so are parts that are ``switched``, by identity. ``assigned`` are the attributes that the program sets,
-    which tell under which conditions a module has a layer.
+    mode. The parts that are ``switched``, by identity, do not count: their mode is set by itself. ``assigned`` are the
+    attributes that the program sets, which tell under which conditions a module has a layer.
     """
     conditions: dict[tuple[int, str, int], list[Guards]] = {}
     for event in assigned:
@@ -188,7 +188,7 @@ def _of_instance(search: _Search, value: Instance) -> Sensitivity:
     name = value.library_name
     if search.as_loaded and name.startswith("transformers.") and name.endswith(".from_pretrained"):
         return Sensitivity.NONE
-    if search.as_loaded and id(value) in search.switched:
+    if id(value) in search.switched:
         return Sensitivity.NONE
     if "BatchNorm" in name and name in facts.mode_sensitive:
         return _of_statistics(value, 3 if "Lazy" in name else 4, kept_by_default=True)
@@ -268,6 +268,8 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> Sensitiv
             continue
         is_called = f"self.{name}(" in code
         for guards, option in alternatives(attribute):
+            if id(option) in search.switched:
+                continue  # also of one that is not known
             if isinstance(option, Items | Table) or role_of(search.machine, option) in ("module", "wrapper"):
                 found = _of_option(search, guards, option)
                 is_unmet = is_passed_over(value, reads or [], by_default=True)
