@@ -21,8 +21,8 @@ losses under a condition, where another loss of the same output is computed unde
 
 ## On real code
 138 public repositories: 1 finding, true: an example of distributed training whose model has one output.
-Of 3 in unread ones 1 was true, 1 doubtful (the same example again) and 1 false: a condition on the targets chose between
-this loss and a binary one, as another chose the count of outputs. The first condition tells it since.
+Of 3 in unread ones 1 was true, 1 doubtful (the same example again) and 1 false: a condition on the targets chose
+between this loss and a binary one, as another chose the count of outputs. The first condition tells it since.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ _LOSS = "torch.nn.functional.cross_entropy"
 def has_another_loss(event: LossCall, ctx: Context) -> bool:
     """under the opposite condition another loss is computed of the same output: it is for models of one class"""
     mine = [origin.value for origin in ctx.origins(event.input)] if event.input is not None else []
-    others = (each for each in ctx.all_of(LossCall) if each.input is not None and ctx.exclusive(each, event))
-    return any(
-        origin.value is own for each in others if each.input for origin in ctx.origins(each.input) for own in mine
-    )
+    others = [each.input for each in ctx.all_of(LossCall) if ctx.exclusive(each, event)]
+    theirs = [origin.value for each in others if each is not None for origin in ctx.origins(each)]
+    return any(one is other for other in theirs for one in mine)
 
 
 class SingleLogitCrossEntropy(Rule):

@@ -53,20 +53,10 @@ from dllint.api import (
     spelling_of,
 )
 
-_SMALL = (
-    "cosine_similarity",
-    "CosineSimilarity",
-    "tanh",
-    "Tanh",
-    "sigmoid",
-    "Sigmoid",
-    "softmax",
-    "Softmax",
-    "normalize",
-    "clamp",
-    "clip",
-    "clamp_",
-)
+_SMALL = frozenset(
+    ("cosine_similarity", "CosineSimilarity", "tanh", "Tanh", "sigmoid", "Sigmoid", "softmax", "Softmax", "normalize",
+     "clamp", "clip", "clamp_")
+)  # fmt: skip
 
 
 def is_not_trained_with(event: LibraryCall, ctx: Context) -> bool:
@@ -95,7 +85,7 @@ class HandWrittenLogLoss(Rule):
         probability = _saturating(bad[0].value, ctx)
         made = probability.site if probability is not None else None
         is_complement = isinstance(bad[0].value, Symbol) and bad[0].value.name == "-"
-        is_entropy = is_complement and probability is not None and _is_paired(event, probability, ctx)
+        is_entropy = is_complement and probability is not None and _takes_both_logarithms(event, probability, ctx)
         logit = "17" if is_complement else "-89"
         yield ctx.finding(
             self,
@@ -126,7 +116,7 @@ def _saturating(value: Value, ctx: Context) -> Symbol | None:
     return value if is_sigmoid and not _is_of_small(value, ctx) else None
 
 
-def _is_paired(event: LibraryCall, probability: Symbol, ctx: Context) -> bool:
+def _takes_both_logarithms(event: LibraryCall, probability: Symbol, ctx: Context) -> bool:
     """Whether the logarithm of a probability itself is trained with as well, as in a binary cross-entropy."""
     for other in ctx.all_of(LibraryCall):
         if other.name == "torch.log" and other.arguments.positional and not is_not_trained_with(other, ctx):
@@ -139,11 +129,11 @@ def _is_paired(event: LibraryCall, probability: Symbol, ctx: Context) -> bool:
 def _is_of_small(sigmoid: Symbol, ctx: Context) -> bool:
     """Whether a sigmoid is taken of numbers that something keeps small, after the last layer that made them."""
     origins = (origin.value for given in sigmoid.inputs for origin in ctx.origins(given))
-    made = (each for origin in origins for each in ctx.sources_up_to(origin, _is_layer))
+    made = (each for origin in origins for each in ctx.sources_up_to(origin, _is_of_large_layer))
     return any(isinstance(each, Symbol) and each.name.rpartition(".")[2].removesuffix("()") in _SMALL for each in made)
 
 
-def _is_layer(value: Value) -> bool:
+def _is_of_large_layer(value: Value) -> bool:
     """Whether a value is what a module returns, other than one that keeps it small."""
     if not isinstance(value, Symbol) or value.name.rpartition(".")[2].removesuffix("()") in _SMALL:
         return False
