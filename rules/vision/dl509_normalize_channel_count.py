@@ -67,10 +67,8 @@ def is_decided_apart(event: DatasetCreated, each: Normalization, ctx: Context) -
 
 def is_made_in_another_arm(event: DatasetCreated, each: Normalization, ctx: Context) -> bool:
     """the pipeline is made in one arm of a branch, and the dataset in the other one, which has none"""
-    composed = (
-        other for other in ctx.all_of(TransformsComposed) if any(item is each.normalize for item in other.items)
-    )
-    return any(ctx.exclusive(other, event) for other in composed)
+    others = (other for other in ctx.all_of(TransformsComposed) if ctx.exclusive(other, event))
+    return any(item is each.normalize for other in others for item in other.items or ())
 
 
 class NormalizeChannelCount(Rule):

@@ -23,6 +23,7 @@ _WORDS = frozenset(
 )  # fmt: skip
 _TEXTS = frozenset((".strip", ".lstrip", ".rstrip", ".lower", ".upper", ".replace", ".read", ".readline", ".decode"))
 _LIMITING = frozenset(("padding", "max_length", "maxsplit", "truncation", "pad_to_max_length"))
+_MASKS = frozenset(("<", "<=", ">", ">=", "==", "!=", "&", "|", "~", "not", "compare"))
 _DEFINITIONS = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _FILLING = frozenset(("repeat", "cycle", "islice", "zip_longest", "ljust", "rjust", "resize"))
 _SAME = frozenset(
@@ -195,7 +196,8 @@ def _cause_in_part(value: Symbol, depth: int) -> Symbol | None:
     if isinstance(whole, Table):
         inside = whole.contents.get(value.detail)
         return _cause(inside, depth + 1) if inside is not None else None
-    return _cause(whole, depth + 1) if key is not None and not isinstance(key, Const | Items) else None
+    is_mask = isinstance(key, Symbol) and key.name in _MASKS  # indices pick as many as there are of them
+    return _cause(whole, depth + 1) if is_mask else None
 
 
 def _has_objects(dataset: Value) -> bool:
