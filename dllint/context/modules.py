@@ -104,7 +104,14 @@ class Modules(Objects):
         if value.cls in _CONTAINERS:
             given = [*value.arguments.all(), *_appended(value)]
             return _any_of((self._has_parameters(each, depth + 1) for each in given), exact=value.arguments.exact)
-        return False if self._is_filter(value) else self.facts.has_parameters(value.library_name)
+        if self._is_filter(value) or self._is_without_scale(value):
+            return False
+        return self.facts.has_parameters(value.library_name)
+
+    def _is_without_scale(self, layer: Instance) -> bool:
+        """Whether a layer that normalizes is told to have no scale and no bias: `BatchNorm1d(8, affine=False)`."""
+        told = (layer.arguments.keywords.get(name) for name in ("affine", "elementwise_affine"))
+        return any(each is not None and self.constant(each) is False for each in told)
 
     def _is_filter(self, layer: Instance) -> bool:
         """Whether a layer was given a weight that is not trained."""

@@ -323,7 +323,22 @@ class Running(Assuming, Starting, SwitchedOff):
 
     def assumed_to_get_to(self, site: Site) -> Assumptions:
         """What a claim that a line fails assumes: that somebody runs the script, or the cells of it in their order."""
-        return (_IN_ORDER,) if site.module.source.has_cells else self.assumed_run()
+        if site.module.source.has_cells:
+            return (_IN_ORDER,)
+        return (*self.assumed_run(), *self._assumed_in_package(site))
+
+    def _assumed_in_package(self, site: Site) -> Assumptions:
+        """That a script is run by `python -m`, as relative imports ask for, if nothing says it."""
+        module = self.program.module
+        imports = (node for node in module.tree.body if isinstance(node, ast.ImportFrom))
+        if self.program.kind != "module" or not any(node.level for node in imports):
+            return ()
+        is_run = module.file.stem in self._machine.project.scripts_run
+        if is_run or (any(self._importers(module)) and not self._is_in_main(site)):
+            return ()
+        return (
+            Assumption("effect", f"somebody runs `{module.file.name}` by `python -m`, as its relative imports need"),
+        )
 
     def assumed_run(self) -> Assumptions:
         """What a claim that a script fails assumes: that somebody runs it.

@@ -16,10 +16,13 @@ Measured on torch 2.13: the loss is 0.0 and the gradient of each parameter 0, fo
     loss.backward()
 
 ## Not reported
-Outputs of another size, or one that is not known or is set from outside; outputs that are reshaped or joined first.
+Outputs of another size, or one that is not known or is set from outside; outputs that are reshaped or joined first;
+losses under a condition, where another loss of the same output is computed under the opposite one.
 
 ## On real code
 138 public repositories: 1 finding, true: an example of distributed training whose model has one output.
+Of 3 in unread ones 1 was true, 1 doubtful (the same example again) and 1 false: a condition on the targets chose
+between this loss and a binary one, as another chose the count of outputs. The first condition tells it since.
 """
 
 from __future__ import annotations
@@ -31,6 +34,14 @@ from dllint.api import Context, Finding, Instance, LossCall, Rule, Shape, Size, 
 _LOSS = "torch.nn.functional.cross_entropy"
 
 
+def has_another_loss(event: LossCall, ctx: Context) -> bool:
+    """under the opposite condition another loss is computed of the same output: it is for models of one class"""
+    mine = [origin.value for origin in ctx.origins(event.input)] if event.input is not None else []
+    others = [each.input for each in ctx.all_of(LossCall) if ctx.exclusive(each, event)]
+    theirs = [origin.value for each in others if each is not None for origin in ctx.origins(each)]
+    return any(one is other for other in theirs for one in mine)
+
+
 class SingleLogitCrossEntropy(Rule):
     code = "DL115"
     name = "single-logit-cross-entropy"
@@ -38,13 +49,14 @@ class SingleLogitCrossEntropy(Rule):
     severity = "error"
     triggers = (("cross_entropy", "CrossEntropyLoss"), ("Linear",))
     confirmable = True
+    excuses = (has_another_loss,)
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.input is None or event.loss != _LOSS or not _is_of_one_class(ctx.shape(event.input)):
             return
         verdict = judge(ctx.origins(event.input), lambda each: _layer_of(each.value) is not None, event.guards)
-        if verdict is None:
+        if verdict is None or ctx.excused(self, event):
             return
         bad, assumed = verdict
         layer = _layer_of(bad[0].value)

@@ -29,7 +29,8 @@ decorators of their own, or that are replaced somewhere; calls in `try`; functio
 `sys.path`; functions that are not written yet (`pass`); scripts that end before, at an import of a name that is not
 there; a method that one arm of a branch calls as it should be, and the other one as that of another class has it. In a
 notebook, or in a script of cells (`# %%`), which may have been run in another order, it is a question, and so it is in
-a script that nobody imports and that the commands in the project's notes leave out, while they run others.
+a script that nobody imports and that the commands in the project's notes leave out, while they run others, and in one
+with relative imports, which only `python -m` can run, and no command does.
 
 ## On real code
 276 public repositories: 28 findings in the scripts of 24 of them, all true: the last evaluation of a training, a model
@@ -37,7 +38,8 @@ that is built without a size, a script that nobody has run since. In notebooks t
 cells that had run, with another version of the file; these are questions now. In 44 others 6, 2 of them true: 3 scripts
 fail at their imports, and a function is a stub; 3 of these 4 are silent now. In 276 more 31: 16 true, 1 false and 14
 doubtful, of trials and of scripts that nobody runs any more; 13 of these, and 3 of the true ones, are silent or
-questions now.
+questions now. Of the 241 in unread ones that were judged last 203 were true, 8 false and 30 doubtful: most of these in
+scripts that end before for a reason that is not seen. Of 4 in scripts with relative imports none was true.
 """
 
 from __future__ import annotations

@@ -16,12 +16,14 @@ OF_OBJECTS = frozenset(
     f"torchvision.datasets.{name}" for name in ("CocoDetection", "VOCDetection", "Kitti", "WIDERFace")
 )
 _MAX_DEPTH = 12
+_WITH_TARGET = 3  # the inputs of a call of a transform with an image and its target
 _WORDS = frozenset(
-    (".tokenize", ".word_tokenize", ".convert_tokens_to_ids", ".encode", ".loadAnns", "nltk.word_tokenize",
-     "nltk.tokenize.word_tokenize", "jieba.cut", "jieba.lcut")
+    (".tokenize", ".word_tokenize", ".encode", ".loadAnns", "nltk.word_tokenize", "nltk.tokenize.word_tokenize",
+     "jieba.cut", "jieba.lcut")
 )  # fmt: skip
 _TEXTS = frozenset((".strip", ".lstrip", ".rstrip", ".lower", ".upper", ".replace", ".read", ".readline", ".decode"))
 _LIMITING = frozenset(("padding", "max_length", "maxsplit", "truncation", "pad_to_max_length"))
+_MASKS = frozenset(("<", "<=", ">", ">=", "==", "!=", "&", "|", "~", "not", "compare"))
 _DEFINITIONS = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _FILLING = frozenset(("repeat", "cycle", "islice", "zip_longest", "ljust", "rjust", "resize"))
 _SAME = frozenset(
@@ -126,18 +128,33 @@ def _cause(value: Value, depth: int = 0) -> Symbol | None:
     if not isinstance(value, Symbol) or not value.inputs:
         return None
     if value.name in _WORDS:
-        return value if _is_open(value) else None
+        return value if _is_open(value) and (value.name != ".encode" or _is_of_tokenizer(value)) else None
+    if value.name == ".convert_tokens_to_ids" and len(value.inputs) > 1:
+        return _cause(value.inputs[1], depth + 1)
     if value.name == "item":
         return _cause_in_part(value, depth)
     if value.name in _SAME:
         return _cause(value.inputs[0], depth + 1)
     if value.name == "+":
-        causes = [_cause(each, depth + 1) for each in value.inputs]
+        has_list = any(isinstance(each, Items) and each.kind == "list" for each in value.inputs)
+        causes = [_cause_in_sum(each, has_list, depth) for each in value.inputs]
         is_known = all(
             cause is not None or _has_one_length(each) for cause, each in zip(causes, value.inputs, strict=True)
         )
         return next((cause for cause in causes if cause is not None), None) if is_known else None
     return None
+
+
+def _cause_in_sum(value: Value, has_list: bool, depth: int) -> Symbol | None:
+    """The same for a part of a sum. Of a sum with a list, what `encode` has returned is a list, too."""
+    is_list = has_list and isinstance(value, Symbol) and value.name == ".encode" and _is_open(value)
+    return value if is_list and isinstance(value, Symbol) else _cause(value, depth + 1)
+
+
+def _is_of_tokenizer(words: Symbol) -> bool:
+    """Whether `encode` is known to be that of a tokenizer: a model of sentences or of boxes has one as well."""
+    maker = words.inputs[0]
+    return isinstance(maker, Instance) and "Tokenizer" in maker.library_name
 
 
 def _has_one_length(value: Value) -> bool:
@@ -150,7 +167,7 @@ def _cause_in_list(value: Items, depth: int) -> Symbol | None:
     if any(isinstance(item, Const) or _is_computed(item) for item in value.items):  # which may fill it up
         return None
     for item in value.items:
-        is_number = isinstance(item, Symbol) and item.name in ("float", "int")  # one of a row of a table
+        is_number = isinstance(item, Symbol) and item.name.rpartition(".")[2].startswith(("float", "int"))  # of a table
         for guards, source in sources_under(item, 40):
             gone_over = element_of(source)
             if gone_over is None or guards:
@@ -172,11 +189,15 @@ def _cause_in_part(value: Symbol, depth: int) -> Symbol | None:
         return value if _has_objects(whole.inputs[0]) else None
     is_transformed = isinstance(whole, Symbol) and (whole.name == "call" or whole.name.endswith("()"))
     if is_transformed and isinstance(whole, Symbol) and value.detail == 1:
-        return next((cause for given in whole.inputs[1:] for _, cause in ragged_in(given, (), depth + 2)), None)
+        image, given = whole.inputs[1:] if len(whole.inputs) == _WITH_TARGET else (None, None)
+        if image is None or given is None or any(ragged_in(image, (), depth + 2)):
+            return None
+        return next((cause for _, cause in ragged_in(given, (), depth + 2)), None)
     if isinstance(whole, Table):
         inside = whole.contents.get(value.detail)
         return _cause(inside, depth + 1) if inside is not None else None
-    return _cause(whole, depth + 1) if key is not None and not isinstance(key, Const | Items) else None
+    is_mask = isinstance(key, Symbol) and key.name in _MASKS  # indices pick as many as there are of them
+    return _cause(whole, depth + 1) if is_mask else None
 
 
 def _has_objects(dataset: Value) -> bool:
