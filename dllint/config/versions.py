@@ -45,7 +45,7 @@ PACKAGES = frozenset((
     "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym", "gymnasium",
     "imageio", "kornia", "matplotlib", "monai", "moviepy", "nibabel", "nltk", "segmentation-models-pytorch",
     "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
-    "audiomentations", "catalyst", "mne", "omegaconf", "pydicom", "pytorch-cuda", "spacy",
+    "audiomentations", "catalyst", "joblib", "mne", "omegaconf", "pydicom", "pytorch-cuda", "spacy", "threadpoolctl",
 ))
 # fmt: on
 

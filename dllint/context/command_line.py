@@ -16,6 +16,7 @@ from dllint.interp.source.imported import all_imported_as, imported_names, prefi
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.only_parsing import PARSING, only_parses
+from dllint.interp.source.passed_parsers import takes_parser
 from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import is_main_guard
 from dllint.sites import Module
@@ -185,17 +186,24 @@ class CommandLine(Sources):
     def _sharing(self, where: Module) -> dict[SourceModule, None] | None:
         """The files that may get what a parser in some file returns: all that import the file, and what they import.
 
-        What a script parses itself is not passed on by those that import it. ``None`` where very many do.
+        What a script parses itself is not passed on by those that import it, unless they take its parser, or the class
+        or function that has it. ``None`` where very many do.
         """
         project, main = self._machine.project, self.program.module
         importing = [where if isinstance(where, SourceModule) else main]
-        for parser in importing:  # which grows meanwhile
-            importing.extend(each for each in self._importing(parser) if each not in importing)
-            if where is main:
-                break
-            if len(importing) > _MOST_IMPORTING:
+        passing = [*importing]
+        for parser in passing:  # which grows meanwhile
+            more = [each for each in self._importing(parser) if each not in importing]
+            importing += more
+            is_own = parser is main and where is main
+            passing += [each for each in more if not is_own or self._takes_parser(each)]
+            if where is not main and len(importing) > _MOST_IMPORTING:
                 return None
         return dict.fromkeys(each for module in (main, *importing) for each in project.closure(module))
+
+    def _takes_parser(self, module: SourceModule) -> bool:
+        with self._machine.project.reading(module):
+            return takes_parser(self._machine.project, module, self.program.module)
 
     def _importing(self, module: SourceModule) -> Iterator[SourceModule]:
         """The files that import a file of the project, whose name they have in them."""

@@ -9,12 +9,13 @@ from dllint.context.command_line import CommandLine
 from dllint.context.option_names import USUAL_NAMES, last_of, namespaces
 from dllint.context.running import Running
 from dllint.events import LibraryCall
+from dllint.interp.run.argparse_calls import PARSE
 from dllint.interp.source.effects import Effects, LostValue, definitions_around
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.only_parsing import PARSING
 from dllint.sites import Module, Site
-from dllint.values import Instance
+from dllint.values import Const, Instance, Items, Value
 
 _TAKES_ALL = "from_argparse_args"
 _EMPTY = frozenset(("[]", "()", "''"))
@@ -125,11 +126,16 @@ class OptionEffects(CommandLine, Running):
     def has_no_command_line(self, where: Module) -> bool:
         """Whether all parsers of a file are only asked about an empty list or text: `parse_args(args=[])`.
 
+        Where the program asks some of them, these count: a function may ask about what it is given, or else a list.
+
         Args:
             where: the file in which an option is added; where it asks no parser, all files of the program count.
         """
         every = [site for name in PARSING for site in self.method_calls(name)]
         calls = [site.node for site in every if site.module is where] or [site.node for site in every]
+        asked = [each for each in self.all_of(LibraryCall) if each.name == PARSE and each.site.node in calls]
+        if asked and all(len(each.arguments.positional) == 2 for each in asked):
+            return all(_is_empty(each.arguments.positional[1]) for each in asked)
         given = [
             call.args[:1] or [each.value for each in call.keywords] for call in calls if isinstance(call, ast.Call)
         ]
@@ -155,6 +161,13 @@ class OptionEffects(CommandLine, Running):
         if not self._may_be_called(Site(site.module, outer)):
             return False
         return not isinstance(outer, ast.ClassDef) or len(around) == 1 or self._is_read(around[-2], outer)
+
+
+def _is_empty(value: Value) -> bool:
+    """Whether a value is an empty list or text."""
+    if isinstance(value, Items):
+        return value.exact and not value.items
+    return isinstance(value, Const) and value.value == ""
 
 
 def _takes_all(module: SourceModule) -> bool:

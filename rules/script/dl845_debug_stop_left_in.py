@@ -27,7 +27,8 @@ Stops under a condition or in an `except`; scripts that do not train, and files 
 them; functions and files that are for debugging, as their names say; a `break` in a loop over steps that takes one
 batch from a shuffled loader each time (a question where it counts thousands of epochs), or the only one; code after an
 `exit()` that neither trains nor keeps anything, nor evaluates where nothing above does; stops after one that has ended
-the run before, perhaps in a file that is imported. What stands below an exit of a run that has trained is a question
+the run before, perhaps in a file that is imported; a debugger as the last thing that a script does which does not
+train. What stands below an exit of a run that has trained is a question
 only: it may be an earlier experiment.
 
 ## On real code
@@ -83,6 +84,14 @@ def is_never_reached(event: Event, ctx: Context) -> bool:
     return first is not None and ctx.position(first) < ctx.position(event)
 
 
+def is_the_end_of_a_look(event: Event, ctx: Context) -> bool:
+    """it is a debugger as the last thing that a script does which does not train: it was made to look at something"""
+    is_debugger = isinstance(event, LibraryCall) and event.name in _DEBUGGERS
+    if not is_debugger or any(True for _ in ctx.all_of(OptimizerStep)):
+        return False
+    return all(_is_last(site, ctx) for site in (event.site, *(called for called, _ in ctx.calls_to(event))))
+
+
 def has_one_batch(event: Event, ctx: Context) -> bool:
     """the loader has a single batch, so that nothing is left to be seen"""
     around = ctx.loops_around(event)[:1]
@@ -97,7 +106,7 @@ class DebugStopLeftIn(Rule):
     severity = "warning"
     triggers = (("set_trace", "embed", "interact", "breakpoint", "exit", "quit", "_exit", "break"), ("torch",))
     references = ("https://docs.python.org/3/library/functions.html#breakpoint",)
-    excuses = (is_for_debugging, trains_nothing, is_never_reached, has_one_batch)
+    excuses = (is_for_debugging, trains_nothing, is_never_reached, is_the_end_of_a_look, has_one_batch)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name in _DEBUGGERS and _is_always_met(event, ctx) and not ctx.excused(self, event):
@@ -188,6 +197,21 @@ def _around_exit(event: Event, ctx: Context) -> tuple[list[ast.stmt], list[ast.s
                 at = block.index(statement)
                 return block[:at], block[at + 1 :]
     return [], []
+
+
+def _is_last(site: Site, ctx: Context) -> bool:
+    """Whether nothing comes after a statement in its function, or at the top of its file, nor is it repeated."""
+    inner: ast.AST = next(ctx.ancestors(site, ast.stmt), site.node)
+    for around in ctx.ancestors(site, ast.stmt, ast.Module):
+        if around is inner:
+            continue
+        blocks = [getattr(around, name, []) for name in ("body", "orelse", "finalbody")]
+        if isinstance(around, ast.For | ast.While) or not any(inner is block[-1] for block in blocks if block):
+            return False
+        if isinstance(around, ast.FunctionDef):
+            return True
+        inner = around
+    return True
 
 
 def _names_called(node: ast.AST) -> Iterator[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, choose
 from dllint.interp.run.guards import consistent
-from dllint.interp.source.bindings import binds_by_imports
+from dllint.interp.source.bindings import binds_by_imports, tops_of
+from dllint.interp.source.stars import given_by
 from dllint.sites import Site
 from dllint.structure import Block, walk
 from dllint.values import Class, Const, External, Instance, ModuleReference, Scope, Setting, Symbol, Value
@@ -117,7 +118,9 @@ def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value
     if not machine.may_open(module):
         return scope.undefined.setdefault(name, Symbol("unknown", detail=name))
     if machine.project.binds(module, name):
-        return _evaluate_binding(machine, module, scope, name, module.bindings.names[name])
+        stars = tops_of(module.tree, _stars_with(machine, module, name))
+        tops = dict.fromkeys((*module.bindings.names[name], *stars))
+        return _evaluate_binding(machine, module, scope, name, sorted(tops, key=lambda each: each.lineno))
     return _from_star(machine, module, name)
 
 
@@ -182,7 +185,21 @@ def _from_star(machine: Machine, module: SourceModule, name: str) -> Value | Non
         machine.asked_stars.discard((module, name))
 
 
+def _stars_with(machine: Machine, module: SourceModule, name: str) -> list[ast.ImportFrom]:
+    """The star imports of files of the project that give a name."""
+    found: list[ast.ImportFrom] = []
+    for star in module.bindings.stars if not name.startswith("_") else ():
+        origin = machine.project.find(module, star.module or "", star.level)
+        if origin is not None and origin is not module and name in given_by(machine.project, origin, module):
+            found.append(star)
+    return found
+
+
 def _through_stars(machine: Machine, module: SourceModule, name: str) -> Value | None:
+    stars = _stars_with(machine, module, name) if len(module.stars) > 1 else ()
+    if len(stars) > 1:
+        tops = list(tops_of(module.tree, stars))
+        return _evaluate_binding(machine, module, machine.module_scope(module), name, tops)
     for name_of_origin, level in reversed(module.stars):
         origin = machine.project.find(module, name_of_origin, level)
         if origin is not None and origin is not module:
@@ -214,10 +231,31 @@ def bind_import(machine: Machine, statement: ast.Import | ast.ImportFrom, scope:
         return
     for alias in statement.names:
         bound = alias.asname or alias.name
-        if alias.name == "*" or (only and bound != only):
+        if alias.name == "*":
+            _bind_star(machine, statement, scope, only)
+            continue
+        if only and bound != only:
             continue
         value = _imported_name(machine, statement, alias.name, scope.module)
         machine.write(scope.variables, bound, value)
+
+
+def _bind_star(machine: Machine, statement: ast.ImportFrom, scope: Scope, only: str) -> None:
+    """Bind the names of a star import that something else in the file binds as well: which of them holds is told by
+    where it stands. All others are looked up when somebody asks for them."""
+    project, module = machine.project, scope.module
+    origin = project.find(module, statement.module or "", statement.level)
+    if scope.parent is not None or origin is None or origin is module:
+        return
+    others = set(module.bindings.names)
+    for star in module.bindings.stars:
+        other = project.find(module, star.module or "", star.level) if star is not statement else None
+        others |= given_by(project, other, module) if other is not None and other is not module else set()
+    for name in sorted(others & given_by(project, origin, module)):
+        if name == only or (not only and name in module.words):
+            value = module_attribute(machine, origin, name)
+            if value is not None:
+                machine.write(scope.variables, name, value)
 
 
 def _imported_module(machine: Machine, importer: SourceModule, name: str) -> Value:

@@ -78,6 +78,12 @@ def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield case.body
 
 
+def tops_of(tree: ast.Module, statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The top-level statements in which some statements of a module stand, in order."""
+    lines = {each.lineno for each in statements}
+    return (top for top in tree.body if lines and not lines.isdisjoint(range(top.lineno, (top.end_lineno or 0) + 1)))
+
+
 def binds_by_imports(statement: ast.stmt) -> bool:
     """Whether a compound statement binds names by imports alone: what it binds to one does not depend on the others."""
     return not isinstance(statement, _BINDING) and _has_no_other_bindings(statement)

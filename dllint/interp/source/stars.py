@@ -1,4 +1,5 @@
-"""What ``from library import *`` may give a file, of the few libraries of which that is known for every release."""
+"""What ``from module import *`` may give a file: of the project's modules, and of the few libraries of which that is
+known for every release."""
 
 from __future__ import annotations
 
@@ -8,6 +9,12 @@ import random
 import re
 import time
 import typing
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+    from dllint.interp.source.project import Project
 
 _OF_PYTHON = {each.__name__: each for each in (math, random, time, typing)} | {"os.path": os.path}
 _LOWER = {  # the names in lower case of others; all that begin with a capital or an underscore may be there
@@ -37,3 +44,22 @@ def may_give(library: str, name: str) -> bool:
         return hasattr(_OF_PYTHON[library], name)
     known = _LOWER.get(library)
     return known is None or not name[0].islower() or re.fullmatch(known, name) is not None
+
+
+def given_by(project: Project, origin: SourceModule, importer: SourceModule) -> Set[str]:
+    """The names that a star import of a module of the project binds, also those that this has from other modules.
+
+    Args:
+        project: where the modules are looked up.
+        origin: the module that the import names.
+        importer: the file with the import; what the module has from there tells it nothing.
+    """
+    found: set[str] = set()
+    pending = [origin]
+    for module in pending:  # which grows meanwhile
+        with project.reading(module):
+            found |= module.top_level
+            stars = module.stars
+        others = (project.find(module, name, level) for name, level in stars)
+        pending += [each for each in others if each is not None and each not in (*pending, importer)]
+    return {each for each in found if not each.startswith("_")}
