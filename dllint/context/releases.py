@@ -96,8 +96,8 @@ class Releases(Sources):
         for alias, name in plain_imports(module.tree):
             release = known.get(name, "python 3.0")  # a module of Python 2 says that the program is for Python 2
             is_own = release.startswith(f"{name.partition('.')[0]} ")
-            is_left_over = "." not in name and release != "python 3.0"  # a package that cannot go with it
-            if is_own or (is_left_over and name != "torchtext"):
+            is_left_over = "." not in name and name not in _OF_EARLY and release != "python 3.0"
+            if is_own or (is_left_over and not is_of_project(self._machine.project, module, name)):
                 yield Site(module, alias), name, release
         for node in numbers_read(module):
             limits = self.facts.clues["item"]
