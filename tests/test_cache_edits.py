@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from installing import MODEL, ROOT, TRAINING
-from test_cache import STRIPPED, WRAPPED
+from test_cache import GONE, PUT_BACK
 
 from dllint import worker
 from dllint.cli.project import find_project, lint
@@ -42,19 +42,19 @@ PROJECT = {
     "train.py": CALLED,
     "apps/train.py": CALLED,
     "apps/run.ipynb": notebook(CALLED),
-    "apps/kept.py": f"{WRAPPED}\n\ntrain(network, data)\nrestore(network)\n",
+    "apps/kept.py": f"{GONE}\n\nscaled(data)\n",
     "pkg/__init__.py": "",
     "pkg/model.py": CLEAN_MODEL,
 }
-MODULES = (MODEL, CLEAN_MODEL, CALLED, CALLED.replace("from model", "from pkg.model"), WRAPPED, STRIPPED, "")
+MODULES = (MODEL, CLEAN_MODEL, CALLED, CALLED.replace("from model", "from pkg.model"), GONE, PUT_BACK, "")
 TEXTS = {
     ".py": (*MODULES, "\0", "from .model import Net\n"),
-    ".ipynb": (notebook(CALLED), notebook(STRIPPED), "{"),
+    ".ipynb": (notebook(CALLED), notebook(PUT_BACK), "{"),
     ".toml": (
         '[project]\nname = "a"\n',
         '[tool.dllint]\nignore = ["DL101"]\n',
         "[tool.dllint]\n",
-        'ignore = ["DL717"]\n',
+        'ignore = ["DL842"]\n',
         '[tool.uv.workspace]\nmembers = ["*"]\n',
         '[tool.uv.workspace]\nmembers = ["apps"]\n',
         '[tool.setuptools]\npackage-dir = {"" = "pkg"}\n',
@@ -118,7 +118,7 @@ Said = tuple[list[Finding], list[Finding], int, list[Problem]]
 
 def said(paths: list[str], *, cache: bool) -> list[Said] | str:
     """What a run over some paths reports, in parts, or why there is none."""
-    select = Source(COMMAND_LINE, Path.cwd(), {"select": ["DL101", "DL202", "DL717"]})
+    select = Source(COMMAND_LINE, Path.cwd(), {"select": ["DL101", "DL202", "DL842"]})
     try:
         project = find_project(paths, ConfigLoader(overrides=[select]))
     except ConfigError as error:
@@ -162,10 +162,10 @@ def collector() -> Iterator[None]:
 @example([("write", "apps/pyproject.toml", "[project]\n"), ("remove", "apps/pyproject.toml")])
 @example([("write", "apps/setup.cfg", ""), ("remove", "apps/setup.cfg")])
 @example([("write", "apps/.git", ""), ("rename", "apps/.git", "apps/git")])
-@example([("write", "v1.0/predict.py", STRIPPED), ("rename", "v1.0", "v2.0")])
+@example([("write", "v1.0/predict.py", PUT_BACK), ("rename", "v1.0", "v2.0")])
 @example([("remove", "model.py"), ("write", "src/model.py", MODEL), ("rename", "src", "pkg/src")])
 @example([("remove", "model.py"), ("link", "model.py", "pkg/model.py"), ("link", "model.py", "apps/train.py")])
-@example([("write", "deep", ""), ("remove", "deep"), ("write", "deep/er.py", STRIPPED), ("link", "flat", "deep")])
+@example([("write", "deep", ""), ("remove", "deep"), ("write", "deep/er.py", PUT_BACK), ("link", "flat", "deep")])
 def test_results_of_earlier_runs_change_nothing(steps: list[Step]) -> None:
     with in_project():
         said(["."], cache=True)

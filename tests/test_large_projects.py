@@ -216,12 +216,13 @@ def test_files_that_are_searched_for_what_keeps_count_are_not_kept(
     (large / "meters.py").write_text(METERS)
     (large / "evaluate.py").write_text(EVALUATE)
     patient = new_worker(large)
-    assert not patient.analyse(large / "evaluate.py").analysis.findings
+    found = patient.analyse(large / "evaluate.py").analysis.findings
+    assert [each.confidence for each in found] == ["possible"]  # as nothing tells whether the meter keeps count
     (project,) = patient._projects.values()
     assert not project.load(large / "heads.py").is_parsed
     (large / "evaluate.py").write_text(EVALUATE.replace("meter(", "accuracy_of("))
-    codes = [finding.code for finding in new_worker(large).analyse(large / "evaluate.py").analysis.findings]
-    assert codes == ["DL871"]
+    found = new_worker(large).analyse(large / "evaluate.py").analysis.findings
+    assert [(each.code, each.confidence) for each in found] == [("DL871", "likely")]
 
 
 def test_what_a_file_does_not_load_is_known_without_its_tree(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from installing import MODEL, TRAINING
-from test_cache import STRIPPED, WRAPPED
+from test_cache import GONE, PUT_BACK
 from test_since import git
 
 from dllint import runner, worker
@@ -30,8 +30,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (top / ".gitignore").write_text(".dllint_cache\n")
     (top / "model.py").write_text(MODEL)
     (top / "train.py").write_text(LONG)
-    (top / "apps" / "kept.py").write_text(WRAPPED)
-    (top / "apps" / "predict.py").write_text(STRIPPED)
+    (top / "apps" / "kept.py").write_text(GONE)
+    (top / "apps" / "predict.py").write_text(PUT_BACK)
     (top / "apps" / "other.py").write_text(UNRELATED)
     git(top, "add", ".")
     git(top, "commit", "-m", "base")
@@ -70,9 +70,9 @@ def test_a_deleted_call_is_missed_lines_away(project: Path, told: Told) -> None:
 
 def test_so_is_a_deleted_file(project: Path, told: Told) -> None:
     (project / "apps" / "predict.py").unlink()
-    assert told("--since", "HEAD") == ["apps/kept.py:13 DL717"]
+    assert told("--since", "HEAD") == ["apps/kept.py:7 DL842"]
     git(project, "rm", "apps/predict.py")
-    assert told("--since", "HEAD", "apps") == ["apps/kept.py:13 DL717"]
+    assert told("--since", "HEAD", "apps") == ["apps/kept.py:7 DL842"]
 
 
 def test_what_has_moved_is_not_new(project: Path, told: Told) -> None:
@@ -114,7 +114,7 @@ def test_below_a_link_and_in_a_folder(
     for folder, name in (("repo/apps", "kept.py"), ("link", "apps/kept.py"), ("link/apps", "kept.py")):
         monkeypatch.chdir(tmp_path / folder)
         monkeypatch.setenv("PWD", str(tmp_path / folder))
-        assert told("--since", "HEAD", ".") == [f"{name}:13 DL717"]
+        assert told("--since", "HEAD", ".") == [f"{name}:7 DL842"]
 
 
 @pytest.fixture

@@ -55,9 +55,7 @@ class BatchValues(Scores):
         if isinstance(function, ast.Name) and hasattr(builtins, name):
             return True
         found = list(self._definitions(name))
-        is_of_result = not root and isinstance(
-            function, ast.Attribute
-        )  # what is called for that is asked about as well
+        is_of_result = not root and isinstance(function, ast.Attribute)  # the call that returns it is asked about, too
         return (bool(found) or is_of_result) and all(self._is_plain(each, home, depth) for each, home in found)
 
     def _is_plain(self, definition: ast.AST, home: SourceModule, depth: int) -> bool:

@@ -196,12 +196,12 @@ def _stars_with(machine: Machine, module: SourceModule, name: str) -> list[ast.I
 
 
 def _through_stars(machine: Machine, module: SourceModule, name: str) -> Value | None:
-    stars = _stars_with(machine, module, name) if len(module.stars) > 1 else ()
-    if len(stars) > 1:
-        tops = list(tops_of(module.tree, stars))
+    origins = [machine.project.find(module, origin, level) for origin, level in module.stars]
+    files = [origin for origin in origins if origin is not None and origin is not module]
+    if len(files) > 1 and sum(name in given_by(machine.project, file, module) for file in files) > 1:
+        tops = list(tops_of(module.tree, _stars_with(machine, module, name)))
         return _evaluate_binding(machine, module, machine.module_scope(module), name, tops)
-    for name_of_origin, level in reversed(module.stars):
-        origin = machine.project.find(module, name_of_origin, level)
+    for origin, (name_of_origin, level) in zip(reversed(origins), reversed(module.stars), strict=True):
         if origin is not None and origin is not module:
             found = module_attribute(machine, origin, name)
             if found is not None:
