@@ -39,6 +39,10 @@ _INSTALLS = re.compile(
 _IN_CELL = re.compile(r'"\s*[!%]\s*(pip3? install [^"\\\n]*)')  # as the file has it, a text in JSON
 _COMMAND = re.compile(r"(?m)^[ \t]*[!%]+(?:[^\n\\]|\\\r?\n|\\)*")  # with the lines that it goes on in
 _PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]{0,60})\s?(==?|~=|<=?)\s?(\d+(?:\.\d+)*)")
+_CLONES = re.compile(r"\bgit clone (?:-\S+ )*(\S+)")
+_INSTALLS_FOLDER = re.compile(
+    r"\bcd (?:\./)?([\w.-]+)/?[ \t;&]*(?:\r?\n)?[ \t$;&]*(?:python3? -m )?pip3? install (?:-e )?\.(?!\S)"
+)
 _ENTERS = re.compile(  # `conda activate py36`, `source ~/envs/python3.7/bin/activate`
     r"\b(?:(?:conda|mamba) activate|source(?: activate)?|workon)[ \t]{1,8}[\w./~-]{0,80}?(?<![A-Za-z])"
     r"p(?:y(?:thon)?)?[-_]?([23])\.?(\d{1,2})(?:/bin/activate)?(?![A-Za-z0-9.])"
@@ -74,6 +78,15 @@ def installed_by(text: str) -> Iterator[tuple[str, str]]:
 def pythons_entered(text: str) -> Iterator[str]:
     """The Python of each environment that commands in a text enter, if its name tells one."""
     return (f"={major}.{minor}" for major, minor in _ENTERS.findall(text))
+
+
+def installs_clone(text: str) -> bool:
+    """Whether a note has a repository cloned and installed: ``cd planner`` and ``pip install -e .`` after `git clone`.
+
+    What that needs is installed with it, in the releases that it asks for.
+    """
+    folders = {each.rstrip("/").removesuffix(".git").rpartition("/")[2] for each in _CLONES.findall(text)}
+    return any(folder in folders for folder in _INSTALLS_FOLDER.findall(text))
 
 
 def is_note(name: str) -> bool:

@@ -56,9 +56,26 @@ class Commands(Sources):
         folders = [(base / each).resolve() for base in self._bases_of(command) for each in ("", *command.folders)]
         files, parts = set(project.files), Path(command.script).parts
         found = {file for folder in folders if (file := Path(os.path.normpath(folder / command.script))) in files}
-        if not found and ".." not in parts and command.file.suffix in _NOTES:
-            found = {file for file in files if file.parts[-len(parts) :] == parts}
-        return found.pop() if len(found) == 1 else None
+        named = {file for file in files if file.parts[-len(parts) :] == parts} if ".." not in parts else set()
+        if not found and command.file.suffix in _NOTES:
+            found = named
+        nearer = self._nearer(command, named) - found if found else set()
+        return found.pop() if len(found) == 1 and not nearer else None
+
+    def _nearer(self, command: Command, named: set[Path]) -> set[Path]:
+        """Which of the files that a command may name lie with what writes it down, below the root of the project.
+
+        What a folder has of its own is read as about that folder, as where a repository was copied into another one: a
+        note is about all that lies below a folder around it, a script about what lies in one of these.
+        """
+        root, is_note = self._machine.project.root, command.file.suffix in _NOTES
+        around = [folder for folder in command.file.parents if root in folder.parents]
+        depth = len(Path(command.script).parts) - 1
+        return {
+            file
+            for file in named
+            if any(folder in file.parents if is_note else folder == file.parents[depth] for folder in around)
+        }
 
     def _is_elsewhere(self, command: Command) -> bool:
         """Whether the folder that a note or script changed to before a command is none of the project.

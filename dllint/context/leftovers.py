@@ -21,8 +21,8 @@ from dllint.values import Const
 
 
 class _Matter(NamedTuple):
-    """What an option may be about: the words of its name, what its help says, and the names in code that has to do with
-    it, those of calls where any other may be of data. ``what`` is said of a script without it."""
+    """What an option may be about: the words of its name, or all of it, what its help says, and the names in code that
+    has to do with it, those of calls where any other may be of data. ``what`` is said of a script without it."""
 
     words: frozenset[str]
     help: re.Pattern[str]
@@ -36,13 +36,14 @@ _OTHER_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.system\b|(?<![.\w])(?:exec|e
 _OF_TRAINING = frozenset(
     ("lr", "learning", "training", "momentum", "decay", "wd", "epoch", "epochs", "nepoch", "optimizer", "optim",
      "scheduler", "warmup", "patience", "dropout", "betas", "beta1", "beta2", "accumulation", "accum", "milestones",
-     "grad", "gradient", "resume")
+     "grad", "gradient", "resume", "updates",
+     "eval_interval", "eval_freq", "save_interval", "save_freq", "log_interval", "log_freq")
 )  # fmt: skip
 _TRAINING = _Matter(
     _OF_TRAINING,
     re.compile(
         r"learning rate|weight decay|momentum|epochs? to train|early stop|(?:continue|resume|multi-scale) training"
-        r"|during training|training epochs?",
+        r"|during training|training epochs?|lr decay|sav\w+ (?:the )?best model",
         re.IGNORECASE,
     ),
     re.compile(r"backward|step|fit|fit_\w+|.*trainer.*|train.*|optimi[sz]e|minimize|GradientTape", re.IGNORECASE),
@@ -81,8 +82,29 @@ _DATA = _Matter(
     "no data are read",
     by_calls=True,
 )
+_MODELS = _Matter(
+    frozenset(("arch", "architecture", "backbone")),
+    re.compile(r"(?!)"),
+    re.compile(
+        r".*(?:model|net(?!cdf)|arch|backbone|build|creat|module|former|coder|policy|agent|eval|forward|cuda|state_dict"
+        r"|pretrained).*|getattr|get_(?!\w*(?:load|data|arg)).*",
+        re.IGNORECASE,
+    ),
+    "no model is made",
+    by_calls=True,
+)
+_OUTPUT = _Matter(
+    frozenset(("outdir", "savedir")),
+    re.compile(r"(?!)"),
+    re.compile(
+        r".*(?:save|writ|dump|open|mkdir|makedirs|to_|export|put|log|send|record|report|board|copy|store|render).*",
+        re.IGNORECASE,
+    ),
+    "nothing is written",
+    by_calls=True,
+)
 _LEARNING = _Matter(frozenset(), re.compile(r"(?!)"), re.compile(_FRAMEWORKS), "nothing is learned")
-_MATTERS = (_TRAINING, _BATCHES, _DEVICES, _CHANCE, _DATA)
+_MATTERS = (_TRAINING, _BATCHES, _DEVICES, _CHANCE, _DATA, _MODELS, _OUTPUT)
 _LABELS = frozenset(
     ("exp_name", "experiment", "experiment_name", "run_name", "policy_name", "algo", "algo_name", "algorithm",
      "comment", "comments", "note", "notes", "tag", "tags", "description", "message", "msg", "remark", "remarks")
@@ -130,7 +152,7 @@ class Leftovers(OptionUses):
 
     def _missing_matters(self, event: LibraryCall, name: str) -> Iterator[str]:
         """What an option may be about, where no file of the script has anything to do with it."""
-        said, words = _help_of(event), set(words_of(name))
+        said, words = _help_of(event), {name, *words_of(name)}
         about = [each for each in _MATTERS if not each.words.isdisjoint(words) or each.help.search(said)]
         project, main = self._machine.project, self.program.module
         files = project.closure(main) if about else ()

@@ -11,7 +11,7 @@ from itertools import chain
 from dllint.assumptions import Assumption, Assumptions
 from dllint.config.channels import LAST_OF_CHANNEL
 from dllint.config.companions import with_companions
-from dllint.config.notes import installed_by, installed_by_first_cells, told_by_notebook
+from dllint.config.notes import installed_by, installed_by_first_cells, installs_clone, is_note, told_by_notebook
 from dllint.config.versions import just_above, limits_by, limits_of_file, version_key
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
@@ -34,6 +34,7 @@ _PYTHON = "3.10"  # with an earlier one nobody has the newest releases
 _MANY = 20  # files
 _TELLING = re.compile(r"^README|req.*\.txt$|\.(?:md|MD)$|(?:env|conda).*\.ya?ml$")
 _TOLD_BY_ALL = frozenset(("README.md", "requirements.txt"))  # asked for in any case, as they may be added
+_OWN_SETUP = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 _LONGEST = 200_000  # characters; what is longer is no note
 _INSTALLING = ("pip_install", "uv_pip_install")
 _IS_VERSION = re.compile(r"(?P<name>\w+)\.__version__ == '(?P<version>[^']+)'")
@@ -153,9 +154,10 @@ class Releases(Sources):
     def assumed_version(self, package: str, version: str, *, name: str = "") -> Assumptions:
         """What a claim about a version of a package and later ones assumes; with ``name``, that this is gone from them.
 
-        That is such a version, where the project gives no bound of any, and that somebody has run the code since, where
-        it came out long ago; and where code that runs uses what an earlier release of that package has taken away, or
-        of the one that it needs, that somebody mends this.
+        That is such a version, where the project gives no bound of any, that somebody has run the code since, where
+        it came out long ago, and that what the notes have installed from a clone goes with it; and where code that runs
+        uses what an earlier release of that package has taken away, or of the one that it needs, that somebody mends
+        this.
         """
         found = []
         if package not in self.versions and package not in self._limits_told:
@@ -164,6 +166,9 @@ class Releases(Sources):
                 found.append(
                     Assumption("effect", f"somebody has run this since {package} {version} came out, long ago")
                 )
+            if self._is_installed_with_another:
+                told = f"what the notes have cloned and installed goes with {package} {version} or a later one"
+                found.append(Assumption("effect", told))
         by_package = {package: version, **dict(self._needed_with(package, version))}
         for each in self._early_names:
             release = by_package.get(each.package, "0")
@@ -190,6 +195,19 @@ class Releases(Sources):
         gone = found[0][0]
         told = f"`{gone.name}` exists, which {gone.package} {gone.version} and later releases do not have"
         return (Assumption("effect", told),)
+
+    @cached_property
+    def _is_installed_with_another(self) -> bool:
+        """Whether the notes have another repository installed, which brings the releases that it needs.
+
+        A project that can be installed itself is the one that its notes mean.
+        """
+        project = self._machine.project
+        names = project.names_in(project.root)
+        if not _OWN_SETUP.isdisjoint(names):
+            return False
+        notes = sorted(name for name in names if is_note(name))
+        return any(installs_clone(project.text(project.root / name)[:_LONGEST]) for name in notes[:_MANY])
 
     @cached_property
     def _puts_names(self) -> bool:

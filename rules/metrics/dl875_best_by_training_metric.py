@@ -42,9 +42,10 @@ with a test loss of 1.57, 1.49 and 1.68 and accuracies of .574, .599 and .524; t
             torch.save(model.state_dict(), "best.pt")
 
 ## Not reported
-Projects without a validation in the loop, or with a test set alone, which must not choose; a checkpoint beside which
-another one is chosen by the validation; callbacks that nothing gets, that only end the run, or of a `fit` without
-validation data or with the loader of the training for it; comparisons in which a value of the validation takes part.
+Projects without a validation in the loop, with one that computes nothing (`validation_step` returns `None`), or with a
+test set alone, which must not choose; a checkpoint beside which another one is chosen by the validation; callbacks that
+nothing gets, that only end the run, or of a `fit` without validation data or with the loader of the training for it;
+comparisons in which a value of the validation takes part.
 
 ## On real code
 280 public repositories: no finding.
@@ -55,7 +56,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Event, Finding, LibraryCall, Loop, Phase, Program, Rule, Site, StateSaved, StateTaken
+from dllint.api import (
+    Context,
+    Event,
+    Finding,
+    LibraryCall,
+    Loop,
+    Phase,
+    Program,
+    Rule,
+    Site,
+    StateSaved,
+    StateTaken,
+    nodes_of,
+)
 
 _CALLBACKS = {"ModelCheckpoint": 2, "EarlyStopping": 0}  # the position of `monitor`
 
@@ -100,7 +114,7 @@ class BestByTrainingMetric(Rule):
             return
         if event.name.endswith("EarlyStopping"):
             return  # it ends the run, and chooses no checkpoint
-        if not any(ctx.trees("validation_step")) or not _gets_validation_data(ctx):
+        if not any(_validates(tree) for _, tree in ctx.trees("validation_step")) or not _gets_validation_data(ctx):
             return
         others = [_monitored(each, ctx) for each in ctx.all_of(LibraryCall)]
         if any(other is not None and ctx.phase_of_name(other) != "training" for other in others):
@@ -125,6 +139,13 @@ class BestByTrainingMetric(Rule):
             help="compare a metric of the validation",
             trace=[(score, "what is best is decided here"), (event.site, "this state is kept")],
         )
+
+
+def _validates(tree: ast.Module) -> bool:
+    """Whether a file names `validation_step`, and has not only ones that compute nothing: `return None`."""
+    steps = [each for each in nodes_of(tree).of(ast.FunctionDef) if each.name == "validation_step"]
+    lines = [line for step in steps for line in step.body]
+    return not steps or any(isinstance(part, ast.Call) for line in lines for part in ast.walk(line))
 
 
 def _gets_validation_data(ctx: Context) -> bool:

@@ -23,8 +23,8 @@ Types that read the text: `str2bool`, `lambda x: bool(strtobool(x))`, `lambda x:
 `bool` is to mean (`parser.register("type", bool, ...)`, jsonargparse, Lightning's command line, `click`, `typer`);
 notebooks, where nobody writes a command line; options of which the help says that any value switches them on; those
 that the script of the parser, and what shares it, does not read (DL846), only prints or logs, asks about to do the same
-either way, keeps in variables, attributes and fields that nobody reads, or reads in functions that nobody calls; those
-that the file sets itself after the parsing.
+either way or to set variables that nobody reads, keeps in variables, attributes and fields that nobody reads, or reads
+in functions that nobody calls; those that the file sets itself after the parsing.
 
 ## Fix (safe)
 Reads the text: `type=lambda text: text.lower() in ("1", "true", "yes")`. Command lines that switch the option on go on

@@ -37,9 +37,10 @@ Options that are read count as used where anything may come of them: where they 
 several functions of a name that uses them, or to an attribute of which somebody reads one of its name; where they are
 only shown; and where a function that gets them is not written yet, or says that it ignores them. What may be left of
 another script is a question: options of training where nothing is trained (`--lr`, `--patience`), as where an agent
-only plays, of data, batches, a device or a seed where there is nothing of the kind, those of a script that trains in
-one without any framework, and labels of a run that are written down with all options (`--exp_name`, `--message`); so is
-what an exercise has for what is to be filled in (`optimizer = ...`).
+only plays, of a model where none is made (`--arch`), of results where nothing is written (`--outdir`), of data,
+batches, a device or a seed where there is nothing of the kind, those of a script that trains in one without any
+framework, and labels of a run that are written down with all options (`--exp_name`, `--message`); so is what an
+exercise has for what is to be filled in (`optimizer = ...`).
 
 ## On real code
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`).

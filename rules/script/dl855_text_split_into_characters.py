@@ -23,10 +23,10 @@ same, and `type=dict` ends with `invalid dict value` whatever it is given.
     scheduler = MultiStepLR(optimizer, milestones=args.milestones)
 
 ## Not reported
-Options without a default, or whose default is a text or consists of single characters, which may be meant; those that
-nobody reads (DL846) or that the file sets itself after the parsing; parsers that know what `list` is to mean
-(`parser.register("type", list, ...)`, jsonargparse, `tap`), or are only asked about an empty list; notebooks, where
-nobody writes a command line.
+Options without a default, or whose default is a text or consists of single characters, which may be meant, or of
+objects that nobody can write on a command line (models, tables that were read); those that nobody reads (DL846) or that
+the file sets itself after the parsing; parsers that know what `list` is to mean (`parser.register("type", list, ...)`,
+jsonargparse, `tap`), or are only asked about an empty list; notebooks, where nobody writes a command line.
 
 ## Fix (safe)
 Takes several values, `type=int, nargs="+"`, where the default has numbers or texts alone: without the option everything
@@ -43,11 +43,13 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Class,
     Const,
     Context,
     Edits,
     External,
     Finding,
+    Function,
     Instance,
     Items,
     LibraryCall,
@@ -85,6 +87,12 @@ def has_no_reader(event: LibraryCall, ctx: Context) -> bool:
     return ctx.is_read_nowhere(event)
 
 
+def holds_an_object(event: LibraryCall, ctx: Context) -> bool:
+    """its default consists of objects that nobody can write on a command line: the option only carries them along"""
+    default = event.arguments.keywords.get("default")
+    return default is not None and _has_object(default)
+
+
 class TextSplitIntoCharacters(Rule):
     code = "DL855"
     name = "text-split-into-characters"
@@ -93,7 +101,7 @@ class TextSplitIntoCharacters(Rule):
     triggers = (("add_argument",), (*_SPLITTING, "dict"))
     fix_safety = "safe"
     references = ("https://docs.python.org/3/library/argparse.html#type",)
-    excuses = (is_not_typed, is_replaced, means_otherwise, has_no_reader)
+    excuses = (is_not_typed, is_replaced, means_otherwise, has_no_reader, holds_an_object)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         given = event.arguments.keywords
@@ -138,6 +146,15 @@ def _values(default: Value) -> list[object]:
     """What a list or tuple consists of, ``None`` for what is not known; nothing of another value."""
     items = default.items if isinstance(default, Items) else ()
     return [each.value if isinstance(each, Const) else None for each in items]
+
+
+def _has_object(value: Value) -> bool:
+    """Whether some part of a value is an object, or a dict has what is no constant, as where code fills it."""
+    if isinstance(value, Table):
+        return not value.exact or any(not isinstance(each, Const | Items | Table) for each in value.contents.values())
+    if isinstance(value, Items):
+        return any(map(_has_object, value.items))
+    return isinstance(value, Instance | Class | Function)
 
 
 def _take_several(event: LibraryCall, default: Value) -> Edits:

@@ -37,12 +37,12 @@ The examples have a README, as only of a project that is there as a whole it is 
 ## Not reported
 Lines that no script or function comes to; names that anything may bind: a star import of what is not in the project,
 `globals()`, `exec`, `setattr`, another file (`module.name = ...`), a text with the name; attributes of classes that
-derive from those of libraries other than torch, of objects that are wrapped, or that have `__getattr__`; files that
-another one of the same name may stand for; what is caught; names of which a comment above says that they are yet to be
-bound (`# TODO: load your model`); notebooks, and files that stand alone, which may be pieces; texts from an editor or
-standard input, which may be unfinished.
-In a script that nobody imports and that the commands in the project's notes leave out, while they run others, it is a
-question.
+derive from those of libraries other than torch, of objects that are wrapped, or that have `__getattr__`, and where a
+condition may tell the objects of a class below, which has them, from the others; files that another one of the same
+name may stand for; what is caught; names of which a comment above says that they are yet to be bound (`# TODO: load
+your model`); notebooks, and files that stand alone, which may be pieces; texts from an editor or standard input, which
+may be unfinished. In a script that nobody imports and that the commands in the project's notes leave out, while they
+run others, it is a question.
 
 ## On real code
 552 public repositories: 85 findings, 61 true, 4 false and 20 doubtful. The false ones took a file for another of its
@@ -65,7 +65,7 @@ import sys
 from collections.abc import Iterator
 from itertools import takewhile
 
-from dllint.api import Context, Finding, NameMissing, Rule
+from dllint.api import Context, Finding, NameMissing, Rule, nodes_of
 
 _ERRORS = {
     "unbound": "NameError", "main": "NameError", "early": "UnboundLocalError", "import": "ImportError",
@@ -96,6 +96,34 @@ def is_told_apart(event: NameMissing, ctx: Context) -> bool:
     return any(ast.dump(each) == ast.dump(owner) for each in asked if owner is not None)
 
 
+def is_of_one_kind(event: NameMissing, ctx: Context) -> bool:
+    """a class that derives from the one of the method sets it, and a condition around may tell its objects from the
+    others, by what they have: `if self.kind == "planned": return self.plan[0]`"""
+    owner = event.site.node.value if isinstance(event.site.node, ast.Attribute) else None
+    if event.absence != "object" or not isinstance(owner, ast.Name) or owner.id != "self":
+        return False
+    around = (*ctx.ancestors(event.site, ast.If), *ctx.ancestors(event.site, ast.IfExp))
+    tests = [each.test for each in around if isinstance(each, ast.If | ast.IfExp)]
+    reads = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.Attribute)]
+    if not any(ast.dump(each.value) == ast.dump(owner) for each in reads if each is not event.site.node):
+        return False
+    own = next((each.name for each in ctx.ancestors(event.site, ast.ClassDef) if isinstance(each, ast.ClassDef)), "")
+    classes = (each for _, tree in ctx.trees(event.name) for each in nodes_of(tree).of(ast.ClassDef))
+    return any(
+        own in {ast.unparse(base).rpartition(".")[2] for base in each.bases} and _sets(each, event.name)
+        for each in classes
+    )
+
+
+def _sets(cls: ast.ClassDef, name: str) -> bool:
+    """Whether a class gives its own objects an attribute."""
+    return any(
+        isinstance(each.ctx, ast.Store) and ast.unparse(each.value) == "self"
+        for each in ast.walk(cls)
+        if isinstance(each, ast.Attribute) and each.attr == name
+    )
+
+
 def is_yet_to_be_bound(event: NameMissing, ctx: Context) -> bool:
     """a comment above says that what binds it is yet to be written: `# TODO: load your model`"""
     statement = next(ctx.ancestors(event.site, ast.stmt), None)
@@ -114,7 +142,7 @@ class MissingName(Rule):
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
     of_files = True
     references = ("https://docs.python.org/3/library/exceptions.html#NameError",)
-    excuses = (is_expected, is_told_apart, is_yet_to_be_bound)
+    excuses = (is_expected, is_told_apart, is_of_one_kind, is_yet_to_be_bound)
 
     def on_name_missing(self, event: NameMissing, ctx: Context) -> Iterator[Finding]:
         if ctx.excused(self, event):

@@ -118,7 +118,7 @@ class Effects:
             return False
         if isinstance(statement, ast.If):
             return not _are_alike(statement.body, statement.orelse) and not all(
-                _only_shows(each) for each in (*statement.body, *statement.orelse)
+                _only_shows(each) or self._is_dead(read, each) for each in (*statement.body, *statement.orelse)
             )
         if isinstance(statement, ast.Assign) and read.node in statement.targets:
             return False  # something else is put into it
@@ -130,6 +130,15 @@ class Effects:
         elif isinstance(statement, ast.AugAssign | ast.AnnAssign) and read.node is statement.value:
             targets = [statement.target]
         return not targets or any(self._kept(read, target, hops) for target in targets)
+
+    def _is_dead(self, read: _Read, statement: ast.stmt) -> bool:
+        """Whether a statement only puts what is there already into variables that nobody reads."""
+        if not isinstance(statement, ast.Assign) or any(isinstance(each, ast.Call) for each in ast.walk(statement)):
+            return False
+        targets = [each for each in statement.targets if isinstance(each, ast.Name)]
+        return len(targets) == len(statement.targets) and all(
+            self._reads_of_variable(read, each) == [] for each in targets
+        )
 
     def _kept(self, read: _Read, target: ast.expr, hops: int) -> bool:
         """Whether somebody makes use of what a variable or an attribute is set to."""
