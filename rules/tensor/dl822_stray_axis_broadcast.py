@@ -113,7 +113,7 @@ def _assumed_of_way(loss: Value, whole: Symbol, ctx: Context) -> Assumptions:
 def _is_sum_of_parts(value: Value, pair: Symbol, ctx: Context) -> bool:
     """Whether a value is the sum or difference of a pair, perhaps with numbers: its mean is made of the mean of each
     side by itself, so that it does not matter which of them belong together; so is its sum, but for the factor N."""
-    if pair.name not in _LINEAR:
+    if pair.name not in _LINEAR or not all(_has_known_terms(side, ctx) for side in pair.inputs):
         return False
     while value is not pair:
         if not isinstance(value, Symbol) or value.name not in (*_LINEAR, *_SCALED, "negative"):
@@ -123,6 +123,13 @@ def _is_sum_of_parts(value: Value, pair: Symbol, ctx: Context) -> bool:
             return False
         value = tensors[0]
     return True
+
+
+def _has_known_terms(value: Value, ctx: Context) -> bool:
+    """Whether the shape of each term of a sum is known: one of which it is not may have all pairs itself."""
+    if isinstance(value, Symbol) and value.name in (*_LINEAR, *_SCALED, "negative"):
+        return all(_has_known_terms(each, ctx) for each in value.inputs)
+    return ctx.shape(value).rank is not None
 
 
 def _pair(value: Value, ctx: Context) -> Symbol | None:
