@@ -74,8 +74,8 @@ _DROPPING = frozenset(("dropna", "drop_duplicates", "query"))
 _LISTING = ("listdir", "glob", "rglob", "iterdir", "scandir", "walk", "endswith", "suffix", "splitext")
 _LISTS = frozenset(
     ("list", "sorted", "tuple", "readlines", "splitlines", "split", "listdir", "glob", "tolist", "array", "asarray",
-     "loadtxt", "genfromtxt", "tensor", "from_numpy", "arange", "linspace", "zeros", "empty", "rand", "randn", "read_csv",
-     "stack", "cat", "concatenate")
+     "loadtxt", "genfromtxt", "tensor", "from_numpy", "arange", "linspace", "zeros", "empty", "rand", "randn",
+     "read_csv", "stack", "cat", "concatenate")
 )  # fmt: skip
 _PLAIN = frozenset(("values", "tolist", "to_numpy", "reset_index", "list"))
 
@@ -194,7 +194,7 @@ def _may_have_all(name: str, owner: ast.ClassDef, init: ast.FunctionDef, ctx: Co
 
 
 def _is_listed(name: str, owner: ast.ClassDef, init: ast.FunctionDef) -> bool:
-    """Whether an attribute certainly holds entries by their places, and not by keys, as what is read or handed in may."""
+    """Whether an attribute holds entries by their places for sure: what is handed in may hold them by keys."""
     made = only_value(name, owner, init)
     if isinstance(made, ast.Call):
         called = made.func.attr if isinstance(made.func, ast.Attribute) else getattr(made.func, "id", "")
