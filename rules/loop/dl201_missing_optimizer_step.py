@@ -156,7 +156,7 @@ def gets_no_gradients(backward: Backward, loop: Loop, optimizer: Value, ctx: Con
 
 
 def is_trained_by_other_code(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
-    """other optimizers step there, this one is not cleared there, and code that does not run here steps it by its name"""
+    """other optimizers step there, it is not cleared there, and code that does not run here steps it by its name"""
     around = list(walk(loop.body))
     is_cleared = any(isinstance(event, ZeroGrad) and ctx.is_same(event.target, optimizer) for event in around)
     if is_cleared or not any(isinstance(event, OptimizerStep) for event in around):
