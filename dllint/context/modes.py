@@ -9,9 +9,10 @@ from typing import Literal
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.phases import Phases
 from dllint.context.sources import Sources
-from dllint.events import Event, ModeChange, ModelForward, OpaqueCall
+from dllint.events import Event, Frame, ModeChange, ModelForward, OpaqueCall
 from dllint.flow import Flow
 from dllint.interp.ask.registered import is_hidden_in
+from dllint.interp.run.copies import COPY_OF
 from dllint.interp.run.guards import consistent
 from dllint.sites import Module
 from dllint.values import Class, Instance, Symbol, Value
@@ -117,6 +118,12 @@ class ModesOfModules(Phases, Sources):
         changes = (each for each in self.all_of(ModeChange) if each.training is not True)
         return any(self.position(each) > self.position(since) and self.may_set_mode(model, each) for each in changes)
 
+    def is_called_later(self, model: Value, event: Event) -> bool:
+        """Whether an event is in a function that is handed to code which is not seen, as a step to an engine that runs
+        it later, and the module is put into evaluation mode after that."""
+        is_handed = any(_is_handed_on(frame) for frame in event.frame.stack())
+        return is_handed and self.is_ever_put_into_evaluation(model, event)
+
     def assumed_meant_for_evaluation(self, model: Value, event: ModelForward) -> Assumptions:
         """What is assumed of a generator by who takes it to be meant for evaluation mode, where no code of the project
         puts one into it: many are to make samples as in training, by the statistics of a batch or with dropout."""
@@ -196,9 +203,18 @@ class ModesOfModules(Phases, Sources):
         return _modes_set(module, name) if is_own else set()
 
 
+def _is_handed_on(frame: Frame) -> bool:
+    """Whether a function runs as an argument of a call, which may keep it for later."""
+    call = frame.call.node if frame.call is not None else None
+    if not isinstance(call, ast.Call) or frame.definition is None:
+        return False
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(each is frame.definition.node or _last_name(each) == frame.function for each in given)
+
+
 def _is_copy(value: Value) -> bool:
     """Whether an object is a copy of another, which does not change with it."""
-    return isinstance(value, Instance) and "<copy-of>" in value.attributes
+    return isinstance(value, Instance) and COPY_OF in value.attributes
 
 
 def _may_be_another(owner: Value, model: Value) -> bool:

@@ -74,10 +74,17 @@ class Records(BatchValues):
             return
         for score, other, is_left in ((*sides, True), (*sides[::-1], False)):
             best = _without_margin(other)
+            if self._is_swapped(score, best):
+                continue
             if isinstance(best, ast.Name | ast.Attribute) and _is_put_in_place(arm, best, score):
                 takes_most = (isinstance(operator, _RISING) is is_left) is is_met
                 begun = _begun(test, best) if best is other else (None, None)
                 yield Record(test, score, best, takes_most, *begun, frame)
+
+    def _is_swapped(self, score: ast.expr, best: ast.expr) -> bool:
+        """Whether what would be the score is called the best, and what would be the best is not: then an assignment is
+        the wrong way round, as `accuracy = best_accuracy`, and the comparison tells nothing."""
+        return self.speaks_of("record", ast.unparse(score)) and not self.speaks_of("record", ast.unparse(best))
 
     def given_for(self, record: Record) -> Iterator[GivenScore]:
         """What callers give for the score, outermost last, where a function hands it on as it is or turned round."""

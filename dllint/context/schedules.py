@@ -19,7 +19,7 @@ from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.interp.source.reached_calls import reached_calls
-from dllint.sites import Site
+from dllint.sites import Module, Site
 from dllint.values import Function, Instance, Items, Value
 
 _CHANGES = {"StepLR": "step_size", "MultiStepLR": "milestones"}
@@ -236,7 +236,16 @@ class Schedules(Optimizers, Paths, Sources):
         if may_be_it and not self._are_never_reached(may_be_it):
             return True
         kept = name.rpartition(".")[2] if made.frame.owner else ""  # by an object, which other files may have
-        return bool(kept) and self.project_mentions(rf"\.{re.escape(kept)}\.step\(", where="elsewhere")
+        stepped = rf"\.{re.escape(kept)}\.step\("
+        return bool(kept) and (
+            self.project_mentions(stepped, where="elsewhere") or self._is_in_notebook(stepped, made.site.module)
+        )
+
+    def _is_in_notebook(self, pattern: str, module: Module) -> bool:
+        """Whether a notebook that names a file, as it imports from it, has a regular expression in its code."""
+        stem = module.file.stem if isinstance(module, SourceModule) else ""
+        notebooks = self._machine.project.notebooks_with(stem) if stem else ()
+        return any(each is not module and each.contains(re.compile(pattern)) for each in notebooks)
 
 
 def _place(call: ast.AST) -> tuple[int, int, str]:

@@ -57,7 +57,10 @@ class Seeding(Phases):
         return found
 
     def fixed_parts(self, seed: Value) -> list[Value] | None:
-        """What a seed is computed from, if all of it is the same in every epoch; else `None`."""
+        """What a seed is computed from, if all of it is the same in every epoch; else `None`.
+
+        An attribute that methods set after the object is made, as a counter of samples, is another one each time.
+        """
         found: list[Value] = []
         pending = [seed]
         while pending and len(found) < _MOST_PARTS:
@@ -68,6 +71,8 @@ class Seeding(Phases):
                 pending.extend(option for _, option in value.options)
             elif self._is_of_numpy_state(value):
                 found.append(Symbol(_STATE))
+            elif _is_set_anew(value):
+                return None
             elif isinstance(value, Const | Setting) or self.is_fixed_by_name(value):
                 found.append(value)
             else:
@@ -97,6 +102,11 @@ class Seeding(Phases):
             and value.name in ("item", "element", _STATE)
             and any(isinstance(source, Symbol) and source.name == _STATE for source in self.sources(value))
         )
+
+
+def _is_set_anew(value: Value) -> bool:
+    """Whether a value is what an attribute of an object starts with, which its other methods set."""
+    return isinstance(value, Setting) and value.name.startswith("self.")
 
 
 def _is_fresh(value: Value) -> bool:

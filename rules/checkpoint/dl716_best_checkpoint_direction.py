@@ -27,7 +27,8 @@ validation loss is .523, and not those of the last, .286; by `loss < best_loss` 
 Metrics whose names do not tell a direction, or tell both; directions that are not known; all checkpoints kept
 (`save_top_k=-1`); a Trainer that neither loads the best model nor stops early. By hand: scores that are computed from a
 metric (`1 - accuracy`), or of which less is better, as their names tell (`forget_accuracy`, `attack_success`); what is
-begun in several places. That a loss is never negative is a question where its kind is not known.
+begun in several places; the best that is put in the place of a score (`accuracy = best_accuracy`), which is another
+mistake. That a loss is never negative is a question where its kind is not known.
 
 ## Fix (unsafe)
 Says the direction. Unsafe because another checkpoint is kept then.

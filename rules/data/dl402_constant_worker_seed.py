@@ -23,7 +23,8 @@ single sample when `__getitem__` seeds the generator or is wrapped in `lru_cache
 Seeds that come from `torch.initial_seed()`, `get_worker_info()`, the time, an epoch or anything else that is not known,
 loaders for evaluation (there it is wanted), loaders without workers, and with `persistent_workers=True` seeds that
 differ between the workers. Seeds of torch's generator alone, of which DL403 speaks. Seeds of a generator that the
-samples do not use are reported only if the rule is selected by name. Seeds in one epoch (`if epoch == 0:`).
+samples do not use are reported only if the rule is selected by name. Seeds in one epoch (`if epoch == 0:`). Seeds of an
+attribute that methods set after the object is made (`self.count += 1`, or in `set_epoch`).
 
 ## Fix (unsafe)
 Passes `worker_init_fn=None`, takes the seeding out of `__getitem__`, or moves it in front of the loop over the epochs.

@@ -44,7 +44,8 @@ Lists that are both filtered, or of which one is made from the other; lists of i
 read; lists that are changed again; files of a folder that are chosen by their names, as there may be no others. A
 `__getitem__` that asks where its index stands (a condition on it or on a length, `min`, a remainder of anything but the
 parts of an entry), lists that are padded, and files with a `collate_fn`, which may take windows that are shorter.
-Pieces of what is repeated, or where there is a sampler.
+Pieces of what is repeated, or where there is a sampler. What is read at `index + 1` alone, and may be a dict whose keys
+begin at 1.
 
 ## On real code
 283 public repositories, of which 18 filter what a dataset keeps: no finding.
@@ -71,6 +72,11 @@ from dllint.api import (
 
 _DROPPING = frozenset(("dropna", "drop_duplicates", "query"))
 _LISTING = ("listdir", "glob", "rglob", "iterdir", "scandir", "walk", "endswith", "suffix", "splitext")
+_LISTS = frozenset(
+    ("list", "sorted", "tuple", "readlines", "splitlines", "split", "listdir", "glob", "tolist", "array", "asarray",
+     "loadtxt", "genfromtxt", "tensor", "from_numpy", "arange", "linspace", "zeros", "empty", "rand", "randn",
+     "read_csv", "stack", "cat", "concatenate")
+)  # fmt: skip
 _PLAIN = frozenset(("values", "tolist", "to_numpy", "reset_index", "list"))
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -132,6 +138,8 @@ class LengthMismatch(Rule):
             yield self._report_split(Site(program.module, length), name, Site(program.module, split.node), ctx)
         if length is None or not own:
             return
+        if all(read.at == "ahead" for read in own) and not _is_listed(name, owner, methods["__init__"]):
+            return  # the index is a key, perhaps
         if beyond is not None and not _is_padded(name, owner) and not ctx.mentions("collate_fn", where="here"):
             yield ctx.finding(
                 self,
@@ -183,6 +191,18 @@ def _may_have_all(name: str, owner: ast.ClassDef, init: ast.FunctionDef, ctx: Co
     made = only_value(name, owner, init)
     is_product = any(isinstance(node, ast.Mult) for node in ast.walk(made)) if made is not None else True
     return is_product or "repeat" in ast.unparse(made or init) or ctx.project_mentions("[Ss]ampler", where="here")
+
+
+def _is_listed(name: str, owner: ast.ClassDef, init: ast.FunctionDef) -> bool:
+    """Whether an attribute holds entries by their places for sure: what is handed in may hold them by keys."""
+    made = only_value(name, owner, init)
+    if isinstance(made, ast.Call):
+        called = made.func.attr if isinstance(made.func, ast.Attribute) else getattr(made.func, "id", "")
+        return called in _LISTS
+    if made is None:  # it is filled, or made in several ways
+        stored = (node for node in ast.walk(owner) if isinstance(node, ast.Assign))
+        made = next((each.value for each in stored if f"self.{name}" in map(ast.unparse, each.targets)), None)
+    return isinstance(made, ast.List | ast.ListComp | ast.Tuple)
 
 
 def _is_padded(name: str, owner: ast.ClassDef) -> bool:

@@ -22,7 +22,7 @@ updated by hand, and gradients that go to a hook; optimizers that are of a class
 name by something that could not be followed, by another method of the class or by whoever owns them, or go into a call
 that cannot be resolved; loops that read the gradients themselves (saliency, Fisher information); beside others that
 step, optimizers of networks that are not seen to be among those which the loss is computed with, or of whose parts the
-others have some.
+others have some, or that are not cleared there and that other code steps, which does not run then.
 
 ## Fix (unsafe)
 Inserts `optimizer.step()` after the backward pass and what clips its gradients, where the loop has one backward pass
@@ -155,6 +155,16 @@ def gets_no_gradients(backward: Backward, loop: Loop, optimizer: Value, ctx: Con
     return bool(behind and modules) and others and ctx.gives_gradients(backward.loss, optimizer) is not True
 
 
+def is_trained_by_other_code(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """other optimizers step there, it is not cleared there, and code that does not run here steps it by its name"""
+    around = list(walk(loop.body))
+    is_cleared = any(isinstance(event, ZeroGrad) and ctx.is_same(event.target, optimizer) for event in around)
+    if is_cleared or not any(isinstance(event, OptimizerStep) for event in around):
+        return False
+    name = ctx.name_of(optimizer)
+    return bool(name) and any(_is_stepped(step.node, name, with_scaler=True) for step in ctx.method_calls("step"))
+
+
 def has_another_that_steps(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
     """other optimizers have the same networks, or parts of them, and take steps: this one is left over"""
     modules, _ = ctx.parameters_of(optimizer)
@@ -187,6 +197,7 @@ class MissingOptimizerStep(Rule):
         is_stepped_by_name,
         has_gradients_read,
         gets_no_gradients,
+        is_trained_by_other_code,
         has_another_that_steps,
     )
 

@@ -31,8 +31,8 @@ are only measured; models that return something else in evaluation mode (detecto
 generators, where no code of the project puts one into evaluation mode: many are to make samples as in training (a
 question); what is tried on numbers that are made up on the spot (a question);
 code that sets training mode right before, chooses the mode, or has a comment about it; models that another method or a
-base class switches, or that are switched part by part (`model.encoder.eval()`), or of which a part is put back
-(`model.eval(); model.decoder.train()`).
+base class switches, or `eval()` before an engine runs what it was given, or that are switched part by part
+(`model.encoder.eval()`), or of which a part is put back (`model.eval(); model.decoder.train()`).
 
 ## Fix (unsafe)
 Inserts `model.eval()` before the loop of the evaluation, and `model.train()` after it if training goes on and nothing
@@ -210,6 +210,11 @@ def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bo
     return any(module in calls and False in ctx.modes_set(module) for module in ancestors[1:])
 
 
+def is_called_later(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """it is in a function that an engine keeps, and the mode is set before that runs"""
+    return ctx.is_called_later(model, event)
+
+
 class MissingEvalMode(Rule):
     code = "DL207"
     name = "missing-eval-mode"
@@ -235,6 +240,7 @@ class MissingEvalMode(Rule):
         is_switched_part_by_part,
         is_left_training_on_purpose,
         is_switched_elsewhere,
+        is_called_later,
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:

@@ -27,10 +27,11 @@ steps the test accuracy is .39 and .60; without them it is .29 and .28, and the 
 
 ## Not reported
 Schedulers that go to another scheduler, to a trainer, or to code that cannot be followed; code that steps something of
-their name, or any scheduler that is not known, or that has the step of one in a comment; constant schedules (`lambda
-step: 1`); those that would change nothing before the last epoch (milestones of 30 and 60 in a run of 20, a patience of
-5 in one of 5); all but the last of several for one optimizer; optimizers that take no step in a loop; loops that a
-framework runs. One that is replaced by another for the same optimizer is a matter of DL319.
+their name (in a notebook of the project, too, which makes the object), or any scheduler that is not known, or that has
+the step of one in a comment; constant schedules (`lambda step: 1`); those that would change nothing before the last
+epoch (milestones of 30 and 60 in a run of 20, a patience of 5 in one of 5); all but the last of several for one
+optimizer; optimizers that take no step in a loop; loops that a framework runs. One that is replaced by another for the
+same optimizer is a matter of DL319.
 
 ## Fix (unsafe)
 Steps a scheduler that counts epochs at the end of each epoch, where the loops over epochs and batches stand in one

@@ -21,7 +21,8 @@ variance of the test targets instead of 99.9 %.
 
 ## Not reported
 Tensors of which one is not known to be (N, 1) and the other (N,); all pairs that are wanted, as in distances, kernels
-and rankings: what is summed over one axis before the loss, or is transposed, or stands in a function of such a name.
+and rankings: what is summed over one axis before the loss, or is transposed, or stands in a function of such a name;
+sums and differences of which nothing but the mean is taken, as `(a + b).mean()` is `a.mean() + b.mean()` in any shape.
 Losses of torch are the matter of DL117.
 
 ## On real code
@@ -37,6 +38,8 @@ from dllint.api import Assumptions, Backward, Context, Finding, Rule, Site, Symb
 _PAIRED = ("+", "-", "*", "/", "torch.sub", "torch.add", "torch.mul")
 _EITHER = ("torch.max", "torch.min", "torch.maximum", "torch.minimum")
 _WHOLE = (".mean", ".sum", "torch.mean", "torch.sum")
+_LINEAR = ("+", "-", "torch.add", "torch.sub")
+_SCALED = ("*", "/", "torch.mul", "torch.div")
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -81,6 +84,8 @@ class StrayAxisBroadcast(Rule):
         pair = _pair(whole.inputs[0], ctx)
         if pair is None or pair.site is None or pair.site in self._told or event.loss is None:
             return
+        if _is_sum_of_parts(whole.inputs[0], pair, ctx):
+            return
         if ctx.excused(self, event, pair):
             return
         self._told.append(pair.site)
@@ -103,6 +108,28 @@ def _assumed_of_way(loss: Value, whole: Symbol, ctx: Context) -> Assumptions:
         return value is whole or not any(source is whole for source in ctx.sources(value))
 
     return tuple(ctx.assumed_of_computation(loss, is_end))
+
+
+def _is_sum_of_parts(value: Value, pair: Symbol, ctx: Context) -> bool:
+    """Whether a value is the sum or difference of a pair, perhaps with numbers: its mean is made of the mean of each
+    side by itself, so that it does not matter which of them belong together; so is its sum, but for the factor N."""
+    if pair.name not in _LINEAR or not all(_has_known_terms(side, ctx) for side in pair.inputs):
+        return False
+    while value is not pair:
+        if not isinstance(value, Symbol) or value.name not in (*_LINEAR, *_SCALED, "negative"):
+            return False
+        tensors = [side for side in value.inputs if ctx.shape(side).rank != 0]
+        if len(tensors) != 1 or (value.name in ("/", "torch.div") and tensors[0] is not value.inputs[0]):
+            return False
+        value = tensors[0]
+    return True
+
+
+def _has_known_terms(value: Value, ctx: Context) -> bool:
+    """Whether the shape of each term of a sum is known: one of which it is not may have all pairs itself."""
+    if isinstance(value, Symbol) and value.name in (*_LINEAR, *_SCALED, "negative"):
+        return all(_has_known_terms(each, ctx) for each in value.inputs)
+    return ctx.shape(value).rank is not None
 
 
 def _pair(value: Value, ctx: Context) -> Symbol | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, shared
 from dllint.forms import attribute_of
+from dllint.interp.run.copies import COPY_OF
 from dllint.interp.run.roles import guess_role
 from dllint.interp.source.trees import walk
 from dllint.sites import Guards
@@ -159,7 +160,7 @@ def held_by(value: Value) -> Iterator[Value]:
             yield from value.inputs  # a deep copy does not hold what it was made from
     elif isinstance(value, Instance):
         yield from value.arguments.all()
-        yield from (held for name, held in value.attributes.items() if name != "<copy-of>")
+        yield from (held for name, held in value.attributes.items() if name != COPY_OF)
     elif isinstance(value, BoundMethod):
         yield value.receiver
         yield value.function

@@ -22,6 +22,7 @@ from dllint.events import (
     ZeroGrad,
 )
 from dllint.interp.run import builtin_calls, graph, overriding
+from dllint.interp.run.copies import deep_copy
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.modules import record_loss, sequence_items
 from dllint.interp.run.refusals import lacks_argument, lacks_process_group
@@ -297,10 +298,7 @@ def _ordered_dict(machine: Machine, name: str, arguments: Arguments, site: Site)
 def _deepcopy(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
     given = arguments.get(0, "x")
     if isinstance(given, Instance):
-        copied = Instance(given.cls, given.arguments, site)
-        copied.attributes.update(given.attributes)
-        copied.attributes["<copy-of>"] = given
-        return copied
+        return deep_copy(machine, given, site)
     if isinstance(given, Const | Setting):
         return given
     return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
