@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def left_out(module: SourceModule, project: Project) -> frozenset[ast.AST]:
+Place = tuple[int, int]
+"""Where a statement begins: its line, and its column."""
+
+
+def left_out(module: SourceModule, project: Project) -> frozenset[Place]:
     """The statements of a script that are never done: those that certainly fail, and what comes after in their block.
 
     It reads an option that its parser does not have or, at the top of the file or below its main guard, a name that
@@ -36,9 +40,9 @@ class _Search:
         self._project = project
         self._is_whole = not project.is_edited and project.is_whole_around(module) and has_main_guard(module)
         self._has_parser = bool(module.words & {"parse_args", "parse_known_args"})
-        self._found: set[ast.AST] = set()
+        self._found: set[Place] = set()
 
-    def left_out(self) -> frozenset[ast.AST]:
+    def left_out(self) -> frozenset[Place]:
         if self._is_whole or self._has_parser:
             self._fails(self._module.tree.body, {}, at_top=True)
         return frozenset(self._found)
@@ -54,7 +58,7 @@ class _Search:
         for index, statement in enumerate(body):
             is_begun = not self._reads_missing(statement, parsed, at_top)
             if not is_begun or self._is_last(statement, parsed, at_top):
-                self._found.update(body[index + is_begun :])
+                self._found.update((each.lineno, each.col_offset) for each in body[index + is_begun :])
                 return True
             if isinstance(statement, ast.Assign):
                 place = Site(self._module, statement.value)
@@ -95,10 +99,10 @@ def _done_in_any_case(statement: ast.stmt) -> ast.AST | None:
     return statement if isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign) else None
 
 
-def without(tree: ast.AST, left: frozenset[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes below one, but for some statements and what is in these."""
+def without(tree: ast.AST, left: frozenset[Place]) -> Iterator[ast.AST]:
+    """The nodes below one, but for the statements at some places and what is in these."""
     pending = [tree]
     for node in pending:  # which grows meanwhile
-        if node not in left:
+        if not (left and isinstance(node, ast.stmt) and (node.lineno, node.col_offset) in left):
             yield node
             pending.extend(ast.iter_child_nodes(node))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dllint.files.source import SourceError, read_source, source_from_text
-from dllint.interp.source import gone_names, users
+from dllint.interp.source import failing, gone_names, users
 from dllint.interp.source.commands import Command
 from dllint.interp.source.files_below import Below, modules_below
 from dllint.interp.source.imported_modules import imported_modules
@@ -56,6 +56,7 @@ class Project:
         self._path_set: dict[Path, tuple[bool, frozenset[Path]]] = {}
         self._obstacles: dict[Path, tuple[Obstacles, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
+        self._left_out: dict[Path, tuple[frozenset[failing.Place], frozenset[Path]]] = {}
         self._gone: dict[Path, tuple[tuple[gone_names.Need, ...], frozenset[Path]]] = {}
         self._below: dict[Below, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._dependencies: dict[frozenset[Path], frozenset[Path]] = {}  # many answers depend on the same
@@ -118,6 +119,7 @@ class Project:
     def _forget_searches(self) -> None:
         """Let go of answers that very many files were searched for: each holds the paths of all of them."""
         self._obstacles.clear()
+        self._left_out.clear()
         self._gone.clear()
         self._uses.clear()
         self._run.clear()
@@ -396,6 +398,10 @@ class Project:
         """Whether code of the project that runs may use a function or class at the top of a module."""
         key = module.file, definition.lineno
         return self._remember(self._uses, key, lambda: users.is_used(self, module, definition))
+
+    def left_out(self, module: SourceModule) -> frozenset[failing.Place]:
+        """Where the statements of a script stand that are never done, as it certainly fails before."""
+        return self._remember(self._left_out, module.file, lambda: failing.left_out(module, self))
 
     def gone_names(self, module: SourceModule) -> tuple[gone_names.Need, ...]:
         """The names that a file needs to be run, and that their libraries have no more, in the order of their use."""

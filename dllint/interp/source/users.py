@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.failing import left_out, without
+from dllint.interp.source.failing import Place, without
 from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.left_behind import folder_set_aside
@@ -148,8 +148,8 @@ class _Search:
             return False
         names = {name, *_aliases(user, name)}
         others = _libraries(user) | (frozenset() if is_own else self._of_others(user, names, module))
-        left = left_out(user, self._project)
-        for statement in (each for each in user.tree.body if each not in left):
+        left = self._project.left_out(user)
+        for statement in (each for each in user.tree.body if (each.lineno, each.col_offset) not in left):
             if (user.file, statement.lineno) in self._seen or _passes_on(statement):
                 continue
             if user.words_in(statement).isdisjoint(names):
@@ -198,7 +198,7 @@ def _is_collected(module: SourceModule, definition: ast.stmt, name: str) -> bool
 
 
 def mentions(
-    tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset(), left: frozenset[ast.AST] = frozenset()
+    tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset(), left: frozenset[Place] = frozenset()
 ) -> bool:
     """Whether code uses a name, or a text of one word has it (``getattr``, a registry, an entry point).
 
@@ -206,7 +206,7 @@ def mentions(
         tree: the code.
         name: a variable, attribute or method.
         but_of: variables that are something else, and so are their attributes.
-        left: statements that do not count.
+        left: where statements stand that do not count.
     """
     return any(_is_use(node, name, but_of) for node in without(tree, left))
 
@@ -263,9 +263,8 @@ def _names(text: str, name: str) -> bool:
 
 def _aliases(module: SourceModule, name: str) -> Iterator[str]:
     """What a file calls a name that it imports: ``import Net as Network``."""
-    for statement in ast.walk(module.tree):
-        if isinstance(statement, ast.ImportFrom):
-            yield from (alias.asname for alias in statement.names if alias.name == name and alias.asname)
+    for statement in nodes_of(module.tree).of(ast.ImportFrom):
+        yield from (alias.asname for alias in statement.names if alias.name == name and alias.asname)
 
 
 def _libraries(module: SourceModule) -> AbstractSet[str]:
