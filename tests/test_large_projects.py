@@ -19,7 +19,9 @@ from dllint.config.resolve import resolve
 from dllint.context.loading import loads_in
 from dllint.flow import _tests_ahead
 from dllint.interp.run import machine
+from dllint.interp.source import failing
 from dllint.interp.source import project as projects
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.project import Project
 from dllint.interp.source.words import PackedWords, Vocabulary, words_of
@@ -316,3 +318,20 @@ def train(loader, optimizer):
     outcome = new_worker(tmp_path).analyse(tmp_path / "net.py")
     assert not outcome.analysis.findings
     assert time.process_time() - began < 5
+
+
+def test_what_a_script_does_not_get_to_is_worked_out_once(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    search = failing.left_out
+
+    def spy(module: SourceModule, project: Project) -> frozenset[failing.Place]:
+        searched.append(module.file.name)
+        return search(module, project)
+
+    monkeypatch.setattr(failing, "left_out", spy)
+    (large / "many.py").write_text("".join(f"def f{n}():\n    return f{n + 1}()\n\n\n" for n in range(9)))
+    project = Project(large)
+    module = project.load(large / "many.py")
+    used = [project.uses(module, each) for each in module.tree.body]
+    assert not any(used)
+    assert searched == ["many.py"]
