@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dllint.context.checkpoints import Part, Saved, is_same_path, path_pattern, path_texts
 from dllint.context.filtering import Filtering
-from dllint.context.loading import Load, file_name, loads_in
+from dllint.context.loading import Load, file_name, fits_pattern, loads_in
 from dllint.context.sources import STRIPPING, receiver_of
 from dllint.interp.run import graph, roles
 from dllint.interp.source.imported import imported_names
@@ -96,7 +96,7 @@ class BareLoads(Filtering):
     def _may_be_file(self, saved: Saved, file: str) -> bool:
         """Whether a file that is read may be a checkpoint, by its name, or a copy of it under another one."""
         written = file_name(path_pattern(saved.event.path))
-        if not file or not written or _fits(file, written) or _fits(written, file):
+        if not file or not written or fits_pattern(file, written) or fits_pattern(written, file):
             return True
         return saved.event.site.module.contains(_MOVING)
 
@@ -266,10 +266,6 @@ def _called(call: ast.Call, at: Site) -> str:
     name = _last_name(call.func)
     imports = nodes_of(at.module.tree).of(ast.ImportFrom) if isinstance(call.func, ast.Name) else ()
     return next((each.name for one in imports for each in one.names if each.asname == name), name)
-
-
-def _fits(name: str, pattern: str) -> bool:
-    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name) is not None
 
 
 def _mentions(value: ast.AST, node: ast.expr) -> bool:

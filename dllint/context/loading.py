@@ -122,6 +122,11 @@ def is_file_of(name: str, pattern: str) -> bool:
     return pattern != "" and re.fullmatch(re.escape(pattern).replace(r"\*", r"\d+"), name) is not None
 
 
+def fits_pattern(name: str, pattern: str) -> bool:
+    """Whether a file may be called so: `net_best.pt` of `net_*.pt`, whatever is filled in."""
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name) is not None
+
+
 def _pattern(node: ast.expr, module: SourceModule, place: ast.AST, steps: int) -> str:
     """A path as it is written: names stand for what they are assigned, options for defaults, `*` for the rest."""
 

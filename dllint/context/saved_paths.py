@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from dllint.choices import Choice, alternatives
 from dllint.context.checkpoints import Saved, is_same_path, path_numbers, path_pattern
-from dllint.context.loading import file_name
+from dllint.context.loading import file_name, fits_pattern
 from dllint.events import StateRead
 from dllint.interp.source.topics import speaks_of
 from dllint.values import Const, External, Instance, Setting, Symbol, Value
@@ -37,13 +36,13 @@ def has_another_name(saved: Saved, path: Value | None) -> bool:
     """Whether what is read has a file name that is written out, and not one of those under which this is saved."""
     while isinstance(path, Symbol) and path.name in ("os.path.join", "/") and path.inputs:
         path = path.inputs[-1]
-    written = re.escape(file_name(path_pattern(saved.event.path))).replace(r"\*", ".*")
+    written = file_name(path_pattern(saved.event.path))
     if not written:
         return False
     if isinstance(path, Choice):
         return all(has_another_name(saved, option) for _, option in alternatives(path))
     is_known = isinstance(path, Const) and isinstance(path.value, str)
-    return is_known and re.fullmatch(written, file_name(path_pattern(path))) is None
+    return is_known and not fits_pattern(file_name(path_pattern(path)), written)
 
 
 _FIXED = frozenset(("os.path.join", "/", "+", "format", ".format", "%", "str", "os.path.abspath", "pathlib.Path"))
