@@ -142,8 +142,12 @@ class SchedulerCadence(Rule):
     fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
     excuses = (
-        is_given_the_epoch, is_stepped_by_others, is_meant_to_be_small, is_stepped_at_some_place, steps_in_both_loops,
-    )  # fmt: skip
+        is_given_the_epoch,
+        is_stepped_by_others,
+        is_meant_to_be_small,
+        is_stepped_at_some_place,
+        steps_in_both_loops,
+    )
 
     def on_scheduler_created(self, event: SchedulerCreated, ctx: Context) -> Iterator[Finding]:
         """A schedule that Lightning steps by itself."""
