@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from dllint.dataclass import dataclass
 
 Kind = Literal["alternative", "default", "no-default", "entry", "name", "opaque", "version", "effect"]
 

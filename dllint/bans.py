@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.engine_rules import BannedCallRule
 from dllint.findings import Finding
 from dllint.interp.source.imported import dotted_name, imported_names

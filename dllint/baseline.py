@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from dllint.dataclass import dataclass
 from dllint.errors import UserError
 from dllint.files.atomic import write_atomic
 from dllint.findings import Finding, fingerprints

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from dllint.assumptions import Assumptions
+from dllint.dataclass import dataclass
 
 Severity = Literal["error", "warning", "info"]
 Confidence = Literal["certain", "likely", "possible"]

@@ -11,10 +11,11 @@ import ast
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from itertools import pairwise
 
+from dllint.dataclass import dataclass
 from dllint.files.parsing import parse_module
 from dllint.files.source import SourceError, SourceFile, os_reason, read_bytes, source_from_bytes
 from dllint.findings import Edit, Finding, Problem

@@ -12,11 +12,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.files.atomic import write_atomic
 from dllint.files.source import MAX_BYTES, SourceError, read_bytes, read_source, source_from_text
 from dllint.interp.source.import_statements import Import, has_definitions, imports_of

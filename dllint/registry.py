@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from dllint.dataclass import dataclass
 from dllint.engine_rules import ENGINE_RULES
 from dllint.errors import RegistryError
 from dllint.rule import Rule

@@ -13,13 +13,13 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dllint import __version__
+from dllint.dataclass import dataclass
 from dllint.files.atomic import write_atomic
 from dllint.rule import Rule, Triggers
 

@@ -11,10 +11,11 @@ import re
 import subprocess
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from dllint.dataclass import dataclass
 from dllint.errors import UserError
 from dllint.files.discovery import SUFFIXES
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_bytes

@@ -7,13 +7,13 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from dllint.cli import streams
+from dllint.dataclass import dataclass
 from dllint.findings import SEVERITY_RANK, Finding, Report
 from dllint.report import FORMATS, render
 from dllint.report.text import count

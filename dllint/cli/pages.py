@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from dllint.confirm.rules import Judged, judged
+from dllint.dataclass import dataclass
 from dllint.tiers import records
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from dllint.dataclass import dataclass
 
 if TYPE_CHECKING:
     from dllint.confirm.notebooks import NotebookScript

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from dllint.config.schema import BY_NAME, check
+from dllint.dataclass import dataclass
 from dllint.errors import UserError
 from dllint.files import toml
 from dllint.files.source import display_path

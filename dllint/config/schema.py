@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.errors import nearest
 
 SEVERITIES = ("error", "warning", "info")

@@ -8,9 +8,9 @@ selection if it says ``select`` and changes it if it does not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dllint.config.schema import did_you_mean
+from dllint.dataclass import dataclass
 from dllint.engine_rules import ENGINE_RULES
 from dllint.rule_table import Described
 

@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from dllint.dataclass import dataclass
 from dllint.files.globs import Globs
 from dllint.findings import Confidence, Safety, Severity
 

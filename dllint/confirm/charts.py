@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from dllint.confirm.evidence import Histogram, Layer, Record, Units
+from dllint.dataclass import dataclass
 
 _LOGARITHMIC = ("lr", "scale", "update_ratio", "rate")
 _BLUE, _ORANGE, _RED, _GRAY = "#2f6db3", "#d9822b", "#b3261e", "#9aa3ad"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dllint.confirm.evidence import Judgement, Moment, Record, Stack, Verdict, counted_back
 from dllint.confirm.rules import declare
+from dllint.dataclass import dataclass
 
 _ENOUGH = 16  # samples that are not equal by chance
 _CLOSE = 1e-2  # of the length of the weights: what rounding to half precision leaves

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, field, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from dllint.dataclass import dataclass
 
 SCHEMA = 1
 _BINS = 30

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dllint.confirm.evidence import Line, Record
+from dllint.dataclass import dataclass
 from dllint.errors import UserError
 from dllint.files.source import SourceError, SourceFile, read_source
 

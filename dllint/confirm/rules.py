@@ -8,13 +8,13 @@ read without importing torch, as the probes themselves cannot be.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from string import Formatter
 from typing import Any, cast
 
 from dllint.confirm.evidence import Judgement, Mode, Voice
+from dllint.dataclass import dataclass
 from dllint.files import toml
 
 FOLDER = Path(__file__).resolve().parent / "judged"

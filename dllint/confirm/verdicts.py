@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from dllint.assumptions import Assumption, Kind
 from dllint.confirm.comparing import compare_ranks
 from dllint.confirm.evidence import Judgement, Record
 from dllint.confirm.rules import EXPERIMENTS, judged
+from dllint.dataclass import dataclass
 from dllint.findings import Finding, Hop, Location, sort_key
 
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]

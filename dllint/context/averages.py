@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from dllint.context.sources import Sources
+from dllint.dataclass import dataclass
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.topics import speaks_of
 from dllint.interp.source.trees import walk

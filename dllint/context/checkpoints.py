@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
 from dllint.choices import Choice, alternatives
 from dllint.context.loading import keys_written
 from dllint.context.unpickling import ObjectUse, is_written_without, object_use, refusal
+from dllint.dataclass import dataclass
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
 from dllint.flow import Structure, follow, is_of_runs
 from dllint.interp.run import classes, graph, roles, states

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -15,6 +14,7 @@ from dllint.context.checkpoints import Restored, Saved, keys_needed, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
 from dllint.context.uses import is_read
+from dllint.dataclass import dataclass
 from dllint.events import OptimizerStep, StateRead
 from dllint.interp.run import graph
 from dllint.interp.source.batchwise import last_bound

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from dllint.choices import Choice, alternatives, shared
 from dllint.context.freezing import Freezing
 from dllint.context.uses import Uses
+from dllint.dataclass import dataclass
 from dllint.events import Backward, Event, LossCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.forms import attribute_of
 from dllint.interp.ask.gradients import passes_none_on

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.context.axes import AxesOfTensors
 from dllint.context.checkpoints import is_loader, is_same_path, path_texts
 from dllint.context.filtering import Filtering, is_as_read
+from dllint.dataclass import dataclass
 from dllint.events import AttributeAssigned, Event, StateRestored, StateTaken
 from dllint.sites import Site
 from dllint.values import Class, Instance, Symbol, Value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import Literal
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.phases import Phases
 from dllint.context.sources import Sources
+from dllint.dataclass import dataclass
 from dllint.events import Event, Frame, ModeChange, ModelForward, OpaqueCall
 from dllint.flow import Flow
 from dllint.interp.ask.registered import is_hidden_in

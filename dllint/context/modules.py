@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dllint.choices import alternatives
 from dllint.context.objects import Objects
+from dllint.dataclass import dataclass
 from dllint.events import AttributeAssigned, ModeChange
 from dllint.forms import attribute_of
 from dllint.interp.run import classes

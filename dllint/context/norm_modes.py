@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.context.modes import ModesOfModules
+from dllint.dataclass import dataclass
 from dllint.events import Event, ModeChange, ModelForward, OpaqueCall
 from dllint.values import Symbol, Value
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 
 from dllint.choices import alternatives
+from dllint.dataclass import dataclass
 from dllint.interp.ask.pipelines import TransformStep, numbers_in, scale_of_normalize
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.facts import Facts

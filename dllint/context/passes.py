@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
+from dllint.dataclass import dataclass
 from dllint.events import Backward, Event, LibraryCall, LoaderCreated, ModelForward, OpaqueCall, OptimizerStep
 from dllint.flow import Structure
 from dllint.interp.run.classes import role_of

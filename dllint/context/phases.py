@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions, union
@@ -15,6 +14,7 @@ from dllint.context.loops import Loops
 from dllint.context.options import assumed_of_options
 from dllint.context.precision import Precisions
 from dllint.context.uses import Uses
+from dllint.dataclass import dataclass
 from dllint.events import Backward, Event, Frame, LibraryCall, LoaderCreated, LossCall, ModelForward, OptimizerCreated
 from dllint.interp.run import graph
 from dllint.interp.source.counted_loops import ends_by_count

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from dllint.context.freezing import Freezing
 from dllint.context.paths import Paths
+from dllint.dataclass import dataclass
 from dllint.events import AttributeAssigned, Event, ModelChanged, OptimizerStep
 from dllint.sites import Site
 from dllint.values import Arguments, External, Instance, Symbol, Value

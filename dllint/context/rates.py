@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.context.optimizers import Optimizers
 from dllint.context.sources import Sources
+from dllint.dataclass import dataclass
 from dllint.events import Frame, OptimizerCreated
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.context.batch_values import BatchValues
+from dllint.dataclass import dataclass
 from dllint.events import Event, Frame
 from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.known_settings import literal_of

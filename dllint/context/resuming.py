@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
@@ -22,6 +21,7 @@ from dllint.context.checkpoints import (
 from dllint.context.loading import LOADS, Load, file_name, is_file_of, is_other_folder, loads_in
 from dllint.context.saved_paths import has_another_name, is_fixed, is_other_file, is_that_of_others
 from dllint.context.warm_starts import WarmStarts
+from dllint.dataclass import dataclass
 from dllint.events import Event, OpaqueCall, OptimizerStep, StateRead, StateRestored
 from dllint.interp.source.nodes import nodes_of
 from dllint.values import Instance, Symbol, Value

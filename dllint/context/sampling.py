@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.choices import alternatives
 from dllint.context.judging import judge
+from dllint.dataclass import dataclass
 from dllint.events import Event, LibraryCall, LoaderCreated
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.pipelines import TransformStep, numbers_in

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.phases import Phase, Phases
+from dllint.dataclass import dataclass
 from dllint.events import Backward, Event, Frame, LossCall, ModelForward
 from dllint.interp.source.batchwise import (
     Mean,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dllint.assumptions import Assumption, Assumptions
 from dllint.choices import Choice, alternatives
 from dllint.context.judging import assumed_under
 from dllint.context.phases import Phases
+from dllint.dataclass import dataclass
 from dllint.events import LoaderCreated, RandomSeeded
 from dllint.values import Const, Instance, Setting, Symbol, Value
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dllint.context.checkpoints import is_same_path
 from dllint.context.continuing import Continuing, is_only_looked_up, items_of
+from dllint.dataclass import dataclass
 from dllint.events import LibraryCall, OptimizerStep
 from dllint.interp.run import graph
 from dllint.structure import walk

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from dllint.assumptions import Assumption
 from dllint.context.expressions import Expressions
 from dllint.context.option_effects import OptionEffects
+from dllint.dataclass import dataclass
 from dllint.events import Event
 from dllint.interp.source.known_settings import last_name
 from dllint.sites import Guard, Site

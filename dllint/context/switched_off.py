@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.sources import Sources
+from dllint.dataclass import dataclass
 from dllint.events import Event
 from dllint.interp.run.guards import outcome_of_test
 from dllint.interp.run.operators import COMPARISONS

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.phases import Phases
 from dllint.context.sources import Sources
+from dllint.dataclass import dataclass
 from dllint.events import Event, LibraryCall
 from dllint.interp.ask.data_shapes import loader_of, part_of_sample
 from dllint.interp.ask.pipelines import sample_of

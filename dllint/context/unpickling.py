@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from dllint.choices import alternatives
 from dllint.context.loading import PLAIN_ATTRIBUTES
+from dllint.dataclass import dataclass
 from dllint.events import (
     Event,
     LibraryCall,

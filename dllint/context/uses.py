@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.choices import alternatives
 from dllint.context.base import ProgramView
+from dllint.dataclass import dataclass
 from dllint.events import Backward, SchedulerStep
 from dllint.interp.run import graph
 from dllint.interp.source.fitted_whole import transformed_after

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.files.source import SyntaxProblem, syntax_problem
 
 SEPARATOR = "# %%\n"

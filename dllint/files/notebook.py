@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.files.magics import CellCode, python_of, split_lines
 from dllint.files.source import SourceError, SyntaxProblem
 from dllint.findings import Edit

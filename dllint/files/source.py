@@ -12,12 +12,12 @@ import re
 import stat
 import zlib
 from bisect import bisect_right
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from dllint.dataclass import dataclass
 from dllint.findings import Location
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from dllint.dataclass import dataclass
 
 if TYPE_CHECKING:
     from dllint.report.sources import SourceCache

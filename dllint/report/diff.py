@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
+from dllint.dataclass import dataclass
 from dllint.findings import Fix, Location
 from dllint.report.sources import SourceCache, split_lines
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.findings import Location
 from dllint.report.columns import Row, left_margin
 from dllint.report.style import Style

@@ -9,10 +9,10 @@ import signal
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.errors import UserError
 from dllint.findings import Finding
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from dllint.config.load import COMMAND_LINE, Config, ConfigLoader, Source, check
 from dllint.config.resolve import resolve
 from dllint.config.selectors import Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
+from dllint.dataclass import dataclass
 from dllint.files.discovery import find_files, project_files
 from dllint.files.globs import Globs
 from dllint.registry import list_rules

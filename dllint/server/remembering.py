@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from dllint.config.settings import Settings
 from dllint.context import Context
+from dllint.dataclass import dataclass
 from dllint.engine import Engine, of_files
 from dllint.engine_rules import CrashRule, LimitRule
 from dllint.files.source import SourceFile

@@ -12,10 +12,11 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from dllint.config.settings import Settings
+from dllint.dataclass import dataclass
 from dllint.files.discovery import find_files
 from dllint.findings import Finding
 from dllint.server.options import Options

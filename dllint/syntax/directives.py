@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dllint.dataclass import dataclass
 from dllint.errors import nearest
 from dllint.syntax.statements import LAST_LINE, Comment, Layout
 

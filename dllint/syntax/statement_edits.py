@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dllint.dataclass import dataclass
 from dllint.files.magics import SEPARATOR, split_lines
 from dllint.files.source import syntax_problem
 from dllint.findings import Edit

@@ -10,9 +10,11 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from dllint.dataclass import dataclass
 
 if TYPE_CHECKING:
     from dllint.files.source import SourceFile
@@ -48,7 +50,7 @@ class Comment:
     owner: int
 
 
-@dataclass
+@dataclass(slots=True)
 class Layout:
     """The lines, statements and comments of a module, in order.
 

@@ -11,11 +11,12 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.testing.doubts import NAMES as DOUBTS
 from dllint.testing.marks import FixtureError, read_marks
 from dllint.testing.variations import NAMES as VARIATIONS

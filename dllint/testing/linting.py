@@ -6,13 +6,14 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from dllint.config.settings import Settings
 from dllint.config.versions import just_above
+from dllint.dataclass import dataclass
 from dllint.engine import Engine
 from dllint.engine_rules import ENGINE_RULES
 from dllint.files.source import SourceFile

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from dllint.dataclass import dataclass
 
 _CODE = r"(?:(?:DL|AXC)\d{2,3}|[A-Z]{2,8}\d{3})"
 _LINE_END = re.compile(r"\r\n?|\n")

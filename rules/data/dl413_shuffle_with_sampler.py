@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.api import (
     Choice,
@@ -49,6 +48,7 @@ from dllint.api import (
     alternatives,
     replace_range,
 )
+from dllint.dataclass import dataclass
 
 
 @dataclass(frozen=True)

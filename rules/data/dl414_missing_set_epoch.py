@@ -41,7 +41,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.api import (
     Assumption,
@@ -69,6 +68,7 @@ from dllint.api import (
     receiver_of,
     walk,
 )
+from dllint.dataclass import dataclass
 
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "ignite", "fastai", "catalyst", "composer")

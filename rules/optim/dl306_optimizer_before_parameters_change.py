@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from dllint.api import (
@@ -69,6 +68,7 @@ from dllint.api import (
     move_before,
     statement_around,
 )
+from dllint.dataclass import dataclass
 
 _REPLACING = {
     "torch.distributed.fsdp.fully_shard": "sharded",

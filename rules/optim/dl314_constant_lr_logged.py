@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.api import (
     Context,
@@ -56,6 +55,7 @@ from dllint.api import (
     is_bound_at,
     replace_range,
 )
+from dllint.dataclass import dataclass
 
 _IN_USE = frozenset(("param_groups", "get_last_lr", "get_lr"))
 

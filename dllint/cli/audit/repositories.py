@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from dllint.dataclass import dataclass
 from dllint.errors import UserError
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from dllint.confirm.inside.attach import after_import
 from dllint.confirm.inside.files import folder_for_writing, for_reading, for_writing
+from dllint.dataclass import dataclass
 
 
 @dataclass(frozen=True)

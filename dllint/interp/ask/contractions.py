@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from dllint.choices import Choice
+from dllint.dataclass import dataclass
 from dllint.interp.ask import axis_moves
 from dllint.interp.ask.axis_patterns import einsum_terms
 from dllint.interp.ask.shape import Shape

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice
+from dllint.dataclass import dataclass
 from dllint.forms import element_of
 from dllint.interp.ask.origins import origins
 from dllint.interp.run.graph import is_tensor_operation, sources

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.choices import Choice, alternatives
+from dllint.dataclass import dataclass
 from dllint.interp.ask.samples import batch_behind, in_collated, in_samples
 from dllint.sites import Site
 from dllint.values import Const, Items, Symbol, Value

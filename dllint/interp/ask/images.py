@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, alternatives
+from dllint.dataclass import dataclass
 from dllint.forms import element_of
 from dllint.interp.ask import pipelines
 from dllint.interp.ask.pipelines import TransformStep, numbers_in

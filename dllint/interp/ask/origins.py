@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice
+from dllint.dataclass import dataclass
 from dllint.interp.run import containers
 from dllint.interp.run.modules import force
 from dllint.sites import Guards, Site

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dllint.assumptions import Assumption
 from dllint.choices import Choice, alternatives, choose
+from dllint.dataclass import dataclass
 from dllint.interp.ask import collected
 from dllint.interp.ask.attempts import returned
 from dllint.interp.ask.samples import batch_behind, in_collated, in_samples

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.interp.run.graph import sources
 from dllint.values import Symbol, Value
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, alternatives
+from dllint.dataclass import dataclass
 from dllint.interp.ask import splits
 from dllint.interp.ask.attempts import attempt
 from dllint.interp.ask.draws import conditions_of, draws_of

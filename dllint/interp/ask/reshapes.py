@@ -9,8 +9,8 @@ samples.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Factor, Size, product, without_common
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.interp.ask.sizes import Meaning, Size, of_axis
 from dllint.values import Value
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from typing import Literal
 
+from dllint.dataclass import dataclass
 from dllint.values import Const, Setting, Symbol, Value
 
 Meaning = Literal["", "batch", "time", "channel", "height", "width", "feature", "head", "layer"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.choices import alternatives
+from dllint.dataclass import dataclass
 from dllint.interp.ask.dropout import is_zero
 from dllint.interp.run.classes import has_unknown_base
 from dllint.interp.source.nodes import nodes_of

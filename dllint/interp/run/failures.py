@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.events import Event, OptimizerStep
 from dllint.sites import Site
 from dllint.structure import Block, Branch, Invocation, Leave, Loop, Node, walk

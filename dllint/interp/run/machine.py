@@ -6,10 +6,10 @@ import ast
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from dllint.dataclass import dataclass
 from dllint.events import Event, Frame, ModeChange
 from dllint.interp.run.guards import names_in
 from dllint.interp.run.handed_on import options_handed_on

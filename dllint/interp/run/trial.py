@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.structure import Block
 from dllint.values import Value
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from dllint.dataclass import dataclass
 
 NO_WORDS: frozenset[str] = frozenset()  # Python makes each empty one anew
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.facts import AXES
 
 if sys.version_info >= (3, 11):

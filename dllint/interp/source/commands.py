@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from dllint.dataclass import dataclass
 
 _CONTINUED = re.compile(r"\\[ \t]*\n")
 _BEFORE = (  # a prompt, an item of a list, quoting, settings of the environment, and what starts a program

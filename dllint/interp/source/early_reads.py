@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import Definition, bound_in
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import evaluated

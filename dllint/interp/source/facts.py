@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.synonyms import declared_names, last_word, synonyms
 from dllint.interp.source.topics import NAMES
 from dllint.terms import Framework, Role, TensorKind

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import blocks_of
 from dllint.interp.source.trees import walk
 

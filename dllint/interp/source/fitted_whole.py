@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import Definition, blocks_of
 from dllint.interp.source.imported import dotted_name, imported_names
 from dllint.interp.source.phases import phases_in

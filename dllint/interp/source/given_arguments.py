@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.known_settings import default_of, literal_of
 from dllint.interp.source.looked_up import may_be_looked_up
 from dllint.interp.source.nodes import nodes_of

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.imported import dotted_name, imported_names, prefixes
 from dllint.interp.source.library_names import Gone, gone
 from dllint.interp.source.patterns import AnyOf

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.nodes import nodes_of
 
 if TYPE_CHECKING:

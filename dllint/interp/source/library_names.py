@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.imported import prefixes
 
 TABLE = Path(__file__).resolve().parents[2] / "knowledge" / "library_names.txt"

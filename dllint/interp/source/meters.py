@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 

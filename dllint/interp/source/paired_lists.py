@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.joined_reads import come_together
 from dllint.interp.source.listing_order import Definition, Leaf, ListingOrder, last_name, own_nodes, parameters_of
 from dllint.interp.source.nodes import nodes_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.trees import walk
 
 Place = Literal["index", "ahead", "window", "multiple", "fraction", "other"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.later_reads import binds, blocks_in, later_reads
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.sites import Site

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.phases import phases_in
 from dllint.interp.source.positions import ancestors, statement_around

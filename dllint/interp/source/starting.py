@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import KNOWN
 from dllint.interp.source.misplaced import (

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeGuard
 
+from dllint.dataclass import dataclass
 from dllint.testing.doubts.rewriting import Draft, assigned_name, dotted, header, reads, statement_of
 from dllint.testing.doubts.subject import Claim, Place, Subject
 from dllint.testing.variations.source import Code

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dllint.assumptions import Assumption
+from dllint.dataclass import dataclass
 from dllint.findings import CONFIDENCE_RANK, Finding, Location
 from dllint.testing.linting import Linted, Setup, lint
 from dllint.testing.marks import numbered

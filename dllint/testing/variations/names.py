@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from dllint.dataclass import dataclass
 from dllint.findings import Edit
 from dllint.testing.variations.source import Code, code_of, imports_of, module_name
 
