@@ -17,10 +17,11 @@ from pathlib import Path
 from measure import run
 
 from dllint.cli.project import find_project
+from dllint.collector import relax_collector
 from dllint.config.load import ConfigLoader
 from dllint.config.settings import Settings
 from dllint.processes import shifts_of
-from dllint.worker import Worker, in_deep_thread, relax_collector
+from dllint.worker import Worker, in_deep_thread
 
 BUDGET = 2e-3  # seconds for a line, start-up and what is read of imported files included
 BUDGET_OF_MEMORY = 400e6  # bytes

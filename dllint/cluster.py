@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dllint import __version__
+from dllint.collector import relax_collector
 from dllint.config.settings import Settings
 from dllint.errors import UserError
 from dllint.outcomes import Outcome
-from dllint.worker import Worker, in_deep_thread, relax_collector
+from dllint.worker import Worker, in_deep_thread
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -9,9 +9,10 @@ Rules receive events through hooks named after them in snake case (``on_loss_cal
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, Literal
 
+from dllint.dataclass import dataclass
 from dllint.sites import Guards, Site
 from dllint.terms import Framework
 from dllint.values import Arguments, Function, V, Value

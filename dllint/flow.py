@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
+from dllint.dataclass import dataclass
 from dllint.events import Event, OptimizerCreated
 from dllint.interp.run.guards import consistent
 from dllint.sites import Guard
@@ -25,7 +26,7 @@ _MAX_ROUNDS = 6
 _MAX_WALKS = 4_000  # behind that, no more assumptions are kept: what can still be told apart is the states
 
 
-@dataclass
+@dataclass()
 class Flow(Generic[State]):
     """``arrivals`` holds, for each event, all states in which it is reached; ``final`` those at the end."""
 

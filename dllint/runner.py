@@ -242,7 +242,8 @@ class _Analysing:
     @cached_property
     def _alone(self) -> Worker:
         """The worker of this process."""
-        from dllint.worker import Worker, relax_collector
+        from dllint.collector import relax_collector
+        from dllint.worker import Worker
 
         relax_collector()
         return Worker(self._settings, self._here, self._overlay)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from dllint.dataclass import dataclass
 from dllint.events import Event, Frame
 from dllint.sites import Guards, Site
 from dllint.values import Value

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic
 
+from dllint.dataclass import dataclass
 from dllint.sites import Site
 
 if TYPE_CHECKING:

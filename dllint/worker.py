@@ -5,7 +5,6 @@ A worker gets paths and settings, never rule objects, and loads the rules itself
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import signal
@@ -17,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from dllint.collector import relax_collector
 from dllint.config.settings import Settings
 from dllint.engine import Engine
 from dllint.files.source import SourceError
@@ -225,18 +225,6 @@ def start(settings: Settings, working_directory: Path, overlay: Mapping[Path, st
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     relax_collector()
     _worker, _stop = Worker(settings, working_directory, overlay), stop
-
-
-def relax_collector() -> None:
-    """Collect garbage seldom: syntax trees live long, and going through them costs more than it frees.
-
-    What is freed only by collecting is about 35 MB for each million objects. At the end of the process all memory goes
-    at once, where Python would go through all of it twice more.
-    """
-    atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)
-    gc.freeze()
-    gc.set_threshold(1_000_000, 150, 100)
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:

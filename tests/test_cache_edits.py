@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from installing import MODEL, ROOT, TRAINING
 from test_cache import GONE, PUT_BACK
 
-from dllint import worker
+from dllint import collector
 from dllint.cli.project import find_project, lint
 from dllint.config.load import COMMAND_LINE, ConfigError, ConfigLoader, Source
 from dllint.findings import Finding, Problem
@@ -145,10 +145,10 @@ def in_project() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def collector() -> Iterator[None]:
+def collecting() -> Iterator[None]:
     """Let garbage be collected: a run counts on the process ending soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker, "relax_collector", lambda: None)
+        patch.setattr(collector, "relax_collector", lambda: None)
         yield
 
 

@@ -12,6 +12,7 @@ import click
 
 from dllint import __version__
 from dllint.cli import streams
+from dllint.collector import collect_seldom
 from dllint.errors import Terminated, UserError
 
 FAILURE = 2
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 clean, 1 findings, 2 dllint could not do its work, 130 interrupted.
     """
+    collect_seldom()
     streams.prepare()
     try:
         status = group.main(arguments, prog_name="dllint", standalone_mode=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ from dllint.cli import streams
 from dllint.cli.project import Part, Project
 from dllint.config.resolve import listed_rules
 from dllint.config.selectors import ENGINE_CODES
+from dllint.dataclass import dataclass
 from dllint.files.source import SourceError, SourceFile, display_path, read_source
 from dllint.findings import Finding, Problem
 from dllint.fixes import FixOutcome, Lint, apply_fixes, fix_source, write_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from dllint.cli import streams
@@ -12,6 +12,7 @@ from dllint.cli.progress import ProgressBar
 from dllint.config.load import Config, ConfigLoader
 from dllint.config.resolve import listed_rules, resolve, rule_faults
 from dllint.config.settings import Settings
+from dllint.dataclass import dataclass
 from dllint.files.discovery import find_files, is_project, project_files
 from dllint.findings import Problem, Report, sort_key
 from dllint.rule_table import Described

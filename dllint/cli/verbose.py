@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from dllint.cli import streams
 from dllint.cli.project import Part, Project
 from dllint.config.versions import PACKAGES
+from dllint.dataclass import dataclass
 from dllint.files.source import display_path
 from dllint.interp.source.import_statements import Import, imports_of
 from dllint.interp.source.module import SourceModule

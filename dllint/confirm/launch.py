@@ -13,13 +13,14 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Literal
 
 import dllint
 from dllint.confirm.evidence import ATTACHED, RECORDS, Record, Settings, read_record
 from dllint.confirm.rules import declare
+from dllint.dataclass import dataclass
 from dllint.errors import Terminated, UserError
 
 _INJECTED = Path(__file__).parent / "injected"

@@ -10,10 +10,11 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 
+from dllint.dataclass import dataclass
 from dllint.files.globs import Globs
 from dllint.files.source import display_path, os_reason
 from dllint.files.vendored import is_vendored

@@ -11,7 +11,9 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from dllint.dataclass import dataclass
 
 UNKNOWN = "__blanked__"  # a name that nothing binds
 
@@ -29,7 +31,7 @@ _EXCEPT = re.compile(r"([ \t]*except[ \t]+[^:#]*?[\w)])[ \t]*,[ \t]*\w+[ \t]*:")
 _WITHOUT_BODY = re.compile(r"expected an indented block after .* on line (\d+)")
 
 
-@dataclass
+@dataclass()
 class Remains:
     """A tree of what can be parsed, and what lost something: functions, or the code outside of them."""
 
@@ -38,7 +40,7 @@ class Remains:
     is_incomplete: bool
 
 
-@dataclass
+@dataclass()
 class _Lines:
     """The lines of a text, some of them blanked. Line numbers begin with 0 here."""
 

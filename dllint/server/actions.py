@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate
 from typing import Any
@@ -12,6 +11,7 @@ from lsprotocol import types
 
 from dllint.config.selectors import ENGINE_CODES
 from dllint.config.settings import Settings
+from dllint.dataclass import dataclass
 from dllint.files.source import SourceFile
 from dllint.findings import Edit, Finding, Fix
 from dllint.server.convert import key_of, place_of, range_in, text_edits, workspace_edit

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from lsprotocol import types
 
+from dllint.dataclass import dataclass
 from dllint.files.notebook import EditRefused
 from dllint.files.source import SourceFile
 from dllint.findings import Edit, Finding, Hop, Location, Problem

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
 from pygls import uris
 
+from dllint.dataclass import dataclass
 from dllint.server.text import Text
 
 

@@ -7,11 +7,12 @@ with the text around them, beside the syntax error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from dllint.baseline import Baseline, BaselineError
 from dllint.config.settings import Settings
+from dllint.dataclass import dataclass
 from dllint.engine import syntax_errors
 from dllint.engine_rules import UnusedSuppressionRule
 from dllint.files.source import SourceError, SourceFile, display_path, source_from_text

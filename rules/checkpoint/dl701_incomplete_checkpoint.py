@@ -56,6 +56,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     SAVERS,
@@ -79,7 +80,6 @@ from dllint.api import (
     key_loaded,
     receiver_of,
 )
-from dllint.dataclass import dataclass
 
 _IS_NO_WARM_START = Assumption("effect", "the optimizer is to go on as well, of which a text says that it does not")
 _IS_RESUMED = Assumption("effect", "the best weights are where the run goes on, not where another one begins")

@@ -45,6 +45,7 @@ import ast
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Arguments,
@@ -64,7 +65,6 @@ from dllint.api import (
     replace_range,
     set_argument,
 )
-from dllint.dataclass import dataclass
 
 _CALLBACKS = ("lightning.pytorch.callbacks.ModelCheckpoint", "lightning.pytorch.callbacks.EarlyStopping")
 _NEVER_NEGATIVE = re.compile(r"(?i)\b(?:\w*_)?(?:mse|mae|rmse|wer|cer|err|errors?|ppl|perplexity|fid)(?:_\w*)?\b")

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Choice,
@@ -48,7 +49,6 @@ from dllint.api import (
     alternatives,
     replace_range,
 )
-from dllint.dataclass import dataclass
 
 
 @dataclass(frozen=True)

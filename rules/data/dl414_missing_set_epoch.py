@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Assumption,
@@ -68,7 +69,6 @@ from dllint.api import (
     receiver_of,
     walk,
 )
-from dllint.dataclass import dataclass
 
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "ignite", "fastai", "catalyst", "composer")

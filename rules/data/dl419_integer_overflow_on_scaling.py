@@ -32,9 +32,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import Assumption, Context, Edits, Finding, Program, Rule, Site, nodes_of, replace_range
-from dllint.dataclass import dataclass
 
 _RANGES = {"int16": 2**15, "short": 2**15, "uint8": 2**8, "byte": 2**8, "uint16": 2**16, "int32": 2**31}
 _CASTS = ("astype", "to", "type", "short", "byte", "int16", "uint8", "uint16", "int32")

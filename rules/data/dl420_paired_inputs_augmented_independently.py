@@ -63,7 +63,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 
 from dllint.api import (
@@ -87,7 +87,6 @@ from dllint.api import (
     alternatives,
     assumed_under,
 )
-from dllint.dataclass import dataclass
 
 _READS = frozenset(("PIL.Image.open", "cv2.imread", "imageio.imread", "skimage.io.imread", "matplotlib.pyplot.imread",
                     "torchvision.io.read_image", "PIL.Image.fromarray", "numpy.load"))  # fmt: skip

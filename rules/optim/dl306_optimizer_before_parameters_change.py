@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from dllint.api import (
@@ -68,7 +69,6 @@ from dllint.api import (
     move_before,
     statement_around,
 )
-from dllint.dataclass import dataclass
 
 _REPLACING = {
     "torch.distributed.fsdp.fully_shard": "sharded",

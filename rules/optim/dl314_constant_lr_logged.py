@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Context,
@@ -55,7 +56,6 @@ from dllint.api import (
     is_bound_at,
     replace_range,
 )
-from dllint.dataclass import dataclass
 
 _IN_USE = frozenset(("param_groups", "get_last_lr", "get_lr"))
 

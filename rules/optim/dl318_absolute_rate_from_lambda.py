@@ -28,9 +28,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import Context, Finding, Function, Instance, Items, Partial, Rule, SchedulerCreated, Value
-from dllint.dataclass import dataclass
 
 _SCHEDULER = "torch.optim.lr_scheduler.LambdaLR"
 _MAX_CALLS = 3

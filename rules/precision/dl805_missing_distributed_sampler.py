@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Class,
@@ -65,7 +66,6 @@ from dllint.api import (
     spelling_of,
     together,
 )
-from dllint.dataclass import dataclass
 
 _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 _STARTS_GROUP = "torch.distributed.init_process_group"

@@ -69,6 +69,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dllint.api import (
     Assumption,
@@ -86,7 +87,6 @@ from dllint.api import (
     set_argument,
     together,
 )
-from dllint.dataclass import dataclass
 
 _PACKAGES = (
     *("PIL", "accelerate", "albumentations", "audiomentations", "catalyst", "datasets", "dgl", "diffusers", "fastai"),

@@ -39,6 +39,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Assumption,
@@ -61,7 +62,6 @@ from dllint.api import (
     replace_range,
     together,
 )
-from dllint.dataclass import dataclass
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _MEANS = re.compile(r"(?i)(?<![a-z])means?(?![a-z])")

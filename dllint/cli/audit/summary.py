@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dllint import __version__
 from dllint.cli.audit.one import Result
+from dllint.dataclass import dataclass
 
 _SHOWN = 10
 

@@ -9,7 +9,6 @@ over many images, those say the order as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +17,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from dllint.confirm.inside.parts import leaves
+from dllint.dataclass import dataclass
 
 _GRID = 16  # cells a side
 _PIXELS = 128  # a side that are averaged, at most

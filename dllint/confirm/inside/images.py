@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ from dllint.confirm.inside import channels
 from dllint.confirm.inside.parts import tensors
 from dllint.confirm.inside.patching import replace, when_imported
 from dllint.confirm.inside.stacks import stack
+from dllint.dataclass import dataclass
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run

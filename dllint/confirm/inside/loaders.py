@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -16,6 +16,7 @@ from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.patching import observe, replace
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.inside.workers import key_of, observe_fetching
+from dllint.dataclass import dataclass
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run

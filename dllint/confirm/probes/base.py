@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -22,6 +22,7 @@ from dllint.confirm.evidence import Verdict as Verdict
 from dllint.confirm.evidence import Voice as Voice
 from dllint.confirm.probes import events as events
 from dllint.confirm.probes.events import stack_of as stack_of
+from dllint.dataclass import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform

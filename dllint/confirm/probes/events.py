@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ from dllint.confirm.evidence import Stack as Stack
 from dllint.confirm.inside.loaders import Batches as Batches
 from dllint.confirm.inside.stacks import stack_of as stack_of
 from dllint.confirm.probes.graph import nodes
+from dllint.dataclass import dataclass
 
 GradientClip = events.GradientClip[Any]
 ModeChange = events.ModeChange[Any]

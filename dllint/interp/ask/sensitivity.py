@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, alternatives
+from dllint.dataclass import dataclass
 from dllint.events import AttributeAssigned
 from dllint.interp.ask.built_layers import builds_sensitive_layer
 from dllint.interp.ask.dropout import drops_inside, drops_nothing, has_rate, is_told_to_drop_nothing, is_zero

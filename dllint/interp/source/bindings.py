@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
+from dllint.dataclass import dataclass
 from dllint.interp.source.trees import walk
 
 _SIMPLE = frozenset(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dllint.dataclass import dataclass
 from dllint.findings import Edit
 from dllint.testing.variations.source import Code, Definition, first_line, last_line
 
