@@ -1,4 +1,4 @@
-"""The dataclasses of ``dllint/``: those of the standard library, but quicker to make; ``frozen`` is for the type checker.
+"""The dataclasses of dllint: those of the standard library, but quicker to make; ``frozen`` is for the type checker.
 
 Python compiles source text for each method that a dataclass gets. Every run makes 190 of these classes before it reads
 a line, and then their objects by the hundred thousand, so that it counts.
