@@ -63,7 +63,8 @@ class SwitchedOff(Sources):
         Of an option, all values are known where the project writes them down, in settings or as the default of a
         parameter, and neither a user nor code can give it others. One that a comment offers may be chosen, and so may
         any of what is set in one place alone or in a section of the settings, unless what is done then needs a setting
-        that is nowhere. What a run is for and whether it goes on is chosen each time.
+        that is nowhere. What a run is for and whether it goes on is chosen each time. A variable that a function binds
+        once, to a constant, has no other value in it.
         """
         told: set[str] = set()
         for test in (*_tests_around(site), *_tests_before(event)):
@@ -99,7 +100,7 @@ class SwitchedOff(Sources):
         if isinstance(test.node, ast.BoolOp):  # none of `a or b`
             parts = (_parts_of(each, test.outcome, test.is_off) for each in test.node.values)
             return all(any(self._is_never(each, site) for each in part) for part in parts)
-        if self._is_never_given(test, site) or self._is_flag_never_on(test, site):
+        if self._is_never_given(test, site) or self._is_flag_never_on(test, site) or _is_of_constant(test, site):
             return True
         question = _question_of(test.node)
         known = self._known(question.name) if question is not None else None
@@ -226,6 +227,25 @@ def _tests_before(event: Event | None) -> Iterator[_Test]:
     for guard in event.guards if event is not None else ():
         if guard.node is not None and guard.by_default is not True:
             yield _Test(guard.node, outcome_of_test(guard), guard.by_default is False)
+
+
+def _is_of_constant(test: _Test, site: Site) -> bool:
+    """Whether a test is about a variable that the function around binds once, to a constant which it is not after."""
+    question = _question_of(test.node)
+    function = next((each for each in ancestors(site) if isinstance(each, _FUNCTION)), None)
+    if question is None or question.owner or function is None:
+        return False
+    bound: list[ast.Name | ast.arg] = [
+        each for each in nodes_of(function).of(ast.Name) if each.id == question.name and _is_binding(each)
+    ]
+    bound += [each for each in nodes_of(function).of(ast.arg) if each.arg == question.name]
+    made = [each for each in function.body if isinstance(each, ast.Assign) and each.targets == bound]
+    is_known, value = literal_of(made[0].value) if len(bound) == len(made) == 1 else (False, None)
+    return is_known and _contradicts(question, value, test.outcome)
+
+
+def _is_binding(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
 
 
 def _parts_of(test: ast.expr, outcome: bool, is_off: bool) -> list[_Test]:

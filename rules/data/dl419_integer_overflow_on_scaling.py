@@ -18,14 +18,17 @@ Measured on torch 2.13 and numpy 2.4: 1.0 becomes -32768 as int16 and 0 as uint8
 
 ## Not reported
 What is clipped or taken modulo, random numbers, which stay below 1, and factors that are not the whole range of the
-type (`depth * 256` as uint16). Where no division by the peak says that a wave reaches 1.0, it is only a question: what
-was read from a file of the same type never does.
+type (`depth * 256` as uint16). Where neither a division by the peak nor the name of a picture says that 1.0 is reached,
+it is only a question: a wave that was read from a file of the same type never does, and depths and labels may stay far
+below.
 
 ## Fix (unsafe)
 Scales by the largest number that the type has. Unsafe because all numbers change a little.
 
 ## On real code
 283 public repositories: no finding, and one question: speech that a model makes, which may reach 1.0.
+In 1,300 others, as they were read, there were 2, both doubtful: depths in units of 256 metres, and a function that
+nothing calls. Bytes are reported only of what is called a picture since, or was divided by its peak.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from dllint.api import Assumption, Context, Edits, Finding, Program, Rule, Site,
 
 _RANGES = {"int16": 2**15, "short": 2**15, "uint8": 2**8, "byte": 2**8, "uint16": 2**16, "int32": 2**31}
 _CASTS = ("astype", "to", "type", "short", "byte", "int16", "uint8", "uint16", "int32")
+_LIBRARIES = ("np", "numpy", "torch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class IntegerOverflowOnScaling(Rule):
 
     def _report(self, place: Site, scaling: _Scaling, ctx: Context) -> Finding:
         size = _RANGES[scaling.type]
-        reaches_one = scaling.type in ("uint8", "byte") or _is_of_peak_one(place, scaling, ctx)
+        reaches_one = _is_of_peak_one(place, scaling, ctx) or _is_of_picture(place, scaling, ctx)
         factor = Site(place.module, scaling.factor)
         edits = replace_range(factor, str(size - 1)) if isinstance(scaling.factor, ast.Constant) else Edits()
         return ctx.finding(
@@ -136,6 +140,34 @@ def _is_of_peak_one(place: Site, scaling: _Scaling, ctx: Context) -> bool:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
                 return bool({"max", "amax", "peak"} & set(_words(node.right)))
     return False
+
+
+def _is_of_picture(place: Site, scaling: _Scaling, ctx: Context) -> bool:
+    """Whether what becomes bytes is called a picture, and neither a map of labels nor of depths.
+
+    White is 1.0 in pictures; what else is scaled to bytes may stay far below.
+    """
+    if scaling.type not in ("uint8", "byte"):
+        return False
+    sides = (side for side in (scaling.product.left, scaling.product.right) if side is not scaling.factor)
+    names = [name for side in sides for name in _names_of(side)]
+    return ctx.speaks_of("picture", *names) and not ctx.speaks_of("dense-target", *names)
+
+
+def _names_of(value: ast.expr) -> Iterator[str]:
+    """What a value is called, without what methods and parts are taken of it: `image` of `self.image[0].cpu()`."""
+    inner: ast.expr | None = value
+    while inner is not None:
+        if isinstance(inner, ast.Call):
+            holder = inner.func.value if isinstance(inner.func, ast.Attribute) else None
+            is_function = isinstance(holder, ast.Name) and holder.id in _LIBRARIES
+            inner = next(iter(inner.args), None) if is_function else holder
+        elif isinstance(inner, ast.Subscript):
+            inner = inner.value
+        else:
+            if isinstance(inner, ast.Name | ast.Attribute):
+                yield inner.id if isinstance(inner, ast.Name) else inner.attr
+            return
 
 
 def _words(node: ast.AST) -> Iterator[str]:

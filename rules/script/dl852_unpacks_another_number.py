@@ -38,8 +38,9 @@ the project's notes leave out, while they run others, and in what a file only tr
 184 public repositories: 4 findings in the scripts of 4 of them, all true, and two questions: a score that the
 validation gives no more, a model that is to give three maps, a hard example that is no longer returned. In 92 others
 one finding, doubtful: a trial below the main guard of a file that another one has replaced. Of functions that return
-nothing there is one in 480 repositories, true: a `return` that is commented out. In 1,300 others, as they were read, 14
-of 21 were true, 2 false and 5 doubtful: examples below a main guard, and scripts that something else ends before.
+nothing there is one in 480 repositories, true: a `return` that is commented out. In 1,300 others, as they were read, 16
+of 25 were true, 3 false and 6 doubtful: examples below a main guard, and scripts that something else ends before. What
+a long function returns that nothing else is asked of, and paths that are put together of `None`, end a script since.
 """
 
 from __future__ import annotations

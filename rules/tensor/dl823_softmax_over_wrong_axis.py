@@ -32,9 +32,9 @@ scores of queries and a single key.
 Normalizes over the axis that the product sums. Unsafe because it changes what the network computes, as it should.
 
 ## On real code
-119 public repositories that call a softmax: no finding. In 1,300 others, as they were read, 2 of 10 were true, 6 false
-(assignments, and axes that were counted wrongly) and 2 doubtful. With weights that are applied as they lie, both true
-ones are left.
+119 public repositories that call a softmax: no finding. In 1,300 others, as they were read, 3 of 11 were true, 6 false
+(assignments, and axes that were counted wrongly) and 2 doubtful. With weights that are applied as they lie, the true
+ones are left, and none of the others.
 """
 
 from __future__ import annotations

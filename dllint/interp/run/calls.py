@@ -286,7 +286,7 @@ def invoke(
         result = Symbol("call", given, site, detail=NOT_ENTERED, arguments=arguments, grad=machine.grad)
         if isinstance(receiver, Instance):
             machine.left_out(receiver, function, arguments, result)
-        return result
+        return Nothing(function) if _only_acts(function, receiver) else result
     if _CLIPS.search(function.name) and not modules.is_none(arguments.get(1, None)):
         machine.emit(GradientClip(site, arguments.get(0, None), function.name, arguments.get(1, None)))
     scope = bind_parameters(machine, function, arguments, receiver)
@@ -330,6 +330,14 @@ def _returns_nothing(function: Function, receiver: Value | None) -> bool:
     is_stub = all(isinstance(each, ast.Pass | ast.Raise) or _is_constant(each) for each in node.body)
     returns = (each for each in nodes_of(node).of(ast.Return, ast.Yield, ast.YieldFrom) if each.value is not None)
     return not is_stub and not any(returns)
+
+
+def _only_acts(function: Function, receiver: Value | None) -> bool:
+    """Whether a function that is not entered certainly comes back, without a value."""
+    node = function.node
+    if receiver is not None or not isinstance(node, ast.FunctionDef) or isinstance(node.body[-1], ast.Raise | ast.Expr):
+        return False
+    return _returns_nothing(function, receiver) and not nodes_of(node).of(ast.Yield, ast.YieldFrom)
 
 
 def _is_constant(statement: ast.stmt) -> bool:

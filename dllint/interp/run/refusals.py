@@ -34,6 +34,7 @@ _NEED_GROUP = {  # of processes, with the arguments that tell what is asked of i
     "torch.utils.data.DistributedSampler": ((1, "num_replicas"), (2, "rank")),
     "torch.nn.parallel.DistributedDataParallel": ((5, "process_group"), (None, "device_mesh")),
 }
+_OF_PATHS = ("os.path.join", "os.path.basename", "os.path.dirname")
 _STARTS_GROUP = "init_process_group"
 _STARTS_GROUP_ITSELF = re.compile(  # or is code that the project does not have
     r"(?i)init\w*_(?:dist|ddp|parallel|backend)|dist\w*_(?:init|mode|setup|start|env)|(?:setup|start)\w*_(?:dist|ddp"
@@ -87,6 +88,13 @@ def lacks_process_group(machine: Machine, name: str, arguments: Arguments) -> bo
     if machine.has_process_group is None:
         machine.has_process_group = not is_of_project(machine, machine.main) or _may_start_group(machine)
     return not machine.has_process_group
+
+
+def is_path_of_nothing(machine: Machine, name: str, arguments: Arguments) -> bool:
+    """Whether a path is put together of `None`, which nobody has given a parameter: Python raises a `TypeError`."""
+    if name not in _OF_PATHS or machine.block is None or not arguments.exact:
+        return False
+    return any(isinstance(each, Const) and each.value is None for each in arguments.positional)
 
 
 def _may_start_group(machine: Machine) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import Definition
+from dllint.interp.source.ending import ends_when_imported
 from dllint.interp.source.imported import KNOWN
 from dllint.interp.source.misplaced import (
     Added,
@@ -59,6 +60,7 @@ class Obstacles:
         unbound: a name that a file which it imports reads at its top, where nothing binds it; and that file.
         above: what it imports from a folder above its own, where Python does not look either.
         beyond: how a file is imported, and the relative import in it that leads out of its outermost package.
+        ending: a file that it imports and that exits when it is imported.
     """
 
     broken: SourceModule | None
@@ -68,11 +70,12 @@ class Obstacles:
     unbound: tuple[str, SourceModule] | None
     above: str
     beyond: tuple[str, str] | None
+    ending: SourceModule | None
 
     @property
     def any(self) -> bool:
         """Whether the program certainly does not start."""
-        return bool(self.broken or self.is_lacking or self.stray or self.unbound or self.beyond)
+        return bool(self.broken or self.is_lacking or self.stray or self.unbound or self.beyond or self.ending)
 
     @property
     def is_lacking(self) -> bool:
@@ -101,6 +104,7 @@ def obstacles(project: Project, module: SourceModule) -> Obstacles:
         _unbound_name(project, module),
         import_from_above(project, module, added),
         import_from_beyond(project, module, added),
+        _ending_import(project, module),
     )
 
 
@@ -109,6 +113,17 @@ def _broken_import(project: Project, module: SourceModule) -> SourceModule | Non
     for found in needed_by(project, module):
         if look_at(project, found).is_unparsable:
             return found
+    return None
+
+
+def _ending_import(project: Project, module: SourceModule) -> SourceModule | None:
+    """A file that a module imports at its top, and that ends the run when it is imported."""
+    if project.is_edited:
+        return None
+    for found in needed_by(project, module):
+        with project.glancing_at(found):
+            if ends_when_imported(found):
+                return found
     return None
 
 
