@@ -74,9 +74,9 @@ def _backward_for(made: OptimizerCreated, ctx: Context) -> Backward | None:
     steps = [each for each in ctx.steps() if ctx.is_same(each.optimizer, made.optimizer) and each.scaler is None]
     for event in ctx.all_of(Backward):
         is_later = ctx.position(event) > ctx.position(made)
-        if is_later and any(ctx.position(step) > ctx.position(event) for step in steps):
-            if ctx.gives_gradients(event.loss, made.optimizer):
-                return event
+        is_used = is_later and any(ctx.position(step) > ctx.position(event) for step in steps)
+        if is_used and ctx.gives_gradients(event.loss, made.optimizer):
+            return event
     return None
 
 
