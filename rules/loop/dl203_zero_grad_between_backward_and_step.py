@@ -19,9 +19,10 @@ Adam and AdamW alike.
 ## Not reported
 Steps that are left out on purpose: where neither the name of their number nor a division of the loss by it says that
 gradients should add up. Clearing another optimizer's gradients in between (two networks trained in turns), losses that
-are not seen to be computed with a network that the optimizer was given, a second backward pass between the clearing and
-the step, gradients that are written back (`p.grad = g`), rotated loops (`step;
-zero_grad; backward`), paths on which the gradients are still there, and what is done where the loss is not finite.
+are not seen to be computed with a network that the optimizer was given, a second backward pass between the clearing
+and the step, gradients that are written back (`p.grad = g`), rotated loops (`step; zero_grad; backward`), paths on
+which the gradients are still there, and what is done where the loss is not finite, or under a condition beside which
+the optimizer steps with its gradients.
 
 ## Fix (unsafe)
 Moves the clearing before the backward pass, where both stand in the same block. Unsafe because training begins,
@@ -29,7 +30,9 @@ as it should.
 
 ## On real code
 742 public repositories: no finding. Code that trains nothing is not published. In 363 others, after gradients that are
-cleared with each batch were added: no finding.
+cleared with each batch were added: no finding. Of 4 in unread ones 1 was true, 2 false (gradients that are thrown away
+where the loss is not finite, and those of another network) and 1 doubtful, in code that fails before. In 160 more: a
+project with this in the loop of four discriminators, and gradients that are cleared with each batch.
 """
 
 from __future__ import annotations
@@ -61,12 +64,27 @@ _START: State = ("none", None)
 _KINDS = (Backward, ZeroGrad, OptimizerStep, AttributeAssigned)
 
 
-def loss_is_not_finite(step: OptimizerStep, ctx: Context) -> bool:
+def loss_is_not_finite(step: OptimizerStep, clearing: Event, ctx: Context) -> bool:
     """it is done where a loss is not finite, whose gradients are thrown away"""
     return any(
         guard.holds is outcome and name in guard.subject
         for guard in step.guards
         for name, outcome in _ASKS_FOR_FINITE.items()
+    )
+
+
+def are_thrown_away(step: OptimizerStep, clearing: Event, ctx: Context) -> bool:
+    """they are thrown away under a condition that the backward pass does not have, beside steps that use theirs"""
+    since = ctx.since_last(OptimizerStep, before=clearing)
+    used = [event for event in since if isinstance(event, Backward)]
+    loops = ctx.loops_around(step)
+    others = (
+        each for each in ctx.steps() if ctx.is_same(each.optimizer, step.optimizer) and ctx.loops_around(each) == loops
+    )
+    return (
+        bool(used)
+        and all(ctx.conditions_beyond(clearing, each) for each in used)
+        and any(ctx.conditions_beyond(clearing, each) for each in others)
     )
 
 
@@ -79,14 +97,14 @@ class ZeroGradBetweenBackwardAndStep(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
-    excuses = (loss_is_not_finite,)
+    excuses = (loss_is_not_finite, are_thrown_away)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for optimizer in ctx.stepped_optimizers():
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
             if _steps_without_gradients(_KINDS, optimizer, ctx):
                 empty = _steps_without_gradients((*_KINDS, OpaqueCall), optimizer, ctx)
-                left = ((step, clearing) for step, clearing in empty if not ctx.excused(self, step))
+                left = ((step, clearing) for step, clearing in empty if not ctx.excused(self, step, clearing))
                 yield from (self._report(step, clearing, optimizer, ctx) for step, clearing in left)
             else:
                 yield from self._in_each_turn(optimizer, ctx)

@@ -43,12 +43,16 @@ with a test loss of 1.57, 1.49 and 1.68 and accuracies of .574, .599 and .524; t
 
 ## Not reported
 Projects without a validation in the loop, with one that computes nothing (`validation_step` returns `None`), or with a
-test set alone, which must not choose; a checkpoint beside which another one is chosen by the validation; callbacks that
-nothing gets, that only end the run, or of a `fit` without validation data or with the loader of the training for it;
-comparisons in which a value of the validation takes part.
+test set alone, which must not choose; a checkpoint beside which another one is chosen by the validation, or the run
+ended by it (`EarlyStopping`), so that it cannot overfit for long; callbacks that nothing gets, that only end the run,
+or of a `fit` without validation data or with the loader of the training for it; comparisons in which a value of the
+validation takes part.
 
 ## On real code
-280 public repositories: no finding.
+280 public repositories: no finding. Of 4 in unread ones 2 were true, 1 false (a callback that ends the run, with the
+batches of the training for its validation) and 1 doubtful (a validation that measures nothing); none of these two is
+reported since. In 160 more: 1 finding, true. A checkpoint by the training loss beside an end by the validation was in
+none.
 """
 
 from __future__ import annotations
@@ -118,7 +122,7 @@ class BestByTrainingMetric(Rule):
             return
         others = [_monitored(each, ctx) for each in ctx.all_of(LibraryCall)]
         if any(other is not None and ctx.phase_of_name(other) != "training" for other in others):
-            return  # one more callback, that of the validation: both checkpoints are kept
+            return  # one more callback, of the validation: both are kept, or the run ends before it overfits
         yield ctx.finding(
             self,
             event,
