@@ -39,7 +39,8 @@ the program's own is looked up and not used; what is loaded to fine-tune, as a c
 epoch, and loops that do not go over a plain range, unless a variable that was given the epoch is set back before
 anything reads it; loops that pass over epochs by their number; those that begin with a number by which it goes whether,
 or from which file, a checkpoint is read; and those that somebody has begun anew by hand, as a comment at them has a
-range that begins with a variable, or one beside the weights has the state of the optimizer.
+range that begins with a variable, or one beside the weights has the state of the optimizer. Where a condition of it
+speaks of pretrained weights (`if pretrained is not None`), it is a question.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
@@ -54,6 +55,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dllint.api import (
+    Assumption,
     Context,
     Continuation,
     Finding,
@@ -70,6 +72,7 @@ from dllint.api import (
     alternatives,
 )
 
+_GOES_ON = Assumption("effect", "what is read is where the run goes on, not what another one begins with")
 _RANGES = ("range", "trange", "tqdm.trange")
 _RANGE_LEFT_OUT = re.compile(r"\brange\(\s*(?![\s\d])[^,()]+,")
 _OWNERS = frozenset(("self", "args", "opt", "opts", "config", "cfg", "params"))  # what has numbers of all kinds
@@ -198,12 +201,16 @@ class EpochRestarts(Rule):
         parts = [part for saved in found.saved for part in saved.parts if part.key == ctx.progress_in(saved) != ""]
         key = parts[0].key
         behind = ctx.assumptions_of(restored.event)  # what else got the optimizer does not say where a loop begins
+        asked = (
+            str(guard.subject) for guard in (*restored.event.guards, *restored.read.guards) if guard.node is not None
+        )
+        begins = [_GOES_ON] if any(ctx.speaks_of("starting-weights", each) for each in asked) else []
         return ctx.finding(
             self,
             loop.site,
             f"training goes on from a checkpoint, and its `{key}` is not taken up: the loop starts again",
             on=[restored.unsure, loop, parts[0].given],
-            assuming=[*(each for each in behind if each.kind != "opaque"), *found.assumptions],
+            assuming=[*(each for each in behind if each.kind != "opaque"), *found.assumptions, *begins],
             effect="all epochs are made once more, and whatever depends on their number is repeated",
             help=f'begin with the epoch after that of the checkpoint: `range(checkpoint["{key}"] + 1, epochs)`',
             trace=[
