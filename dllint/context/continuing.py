@@ -29,6 +29,7 @@ from dllint.structure import Loop
 from dllint.values import Const, Symbol, Value
 
 _LOOKED_UP = frozenset(("item", ".get", ".pop"))
+_NEAR = 6  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,12 @@ class Continuing(Filtering):
 
     @cached_property
     def restart(self) -> Continuation | None:
-        """How the program takes up a checkpoint of its own whose epoch it looks up for nothing, if it does."""
+        """How the program takes up a checkpoint of its own whose epoch it looks up for nothing, if it does.
+
+        Where a comment has the state of the optimizer, somebody has made it a run of its own.
+        """
         found = self._restoring
-        if found is None or not found.saved:
+        if found is None or not found.saved or any(map(self._leaves_optimizer_by_hand, found.restored)):
             return None
         items = [item for read in found.reads for item in items_of(read.result) if self._is_progress(item, found.reads)]
         return found if items and not any(map(self._is_made_use_of, items)) else None
@@ -101,6 +105,12 @@ class Continuing(Filtering):
             is_meant = found is not None and self.speaks_of("progress", found.name)
             if found is not None and is_meant and any(id(loop) in loops for loop in found.loops):
                 yield Overwritten(found.name, restored, Site(module, statement), found.begun)
+
+    def _leaves_optimizer_by_hand(self, restored: Restored) -> bool:
+        """Whether a comment beside what is put back would put back an optimizer: `# optimizer.load_state_dict(...)`."""
+        comments, line = restored.event.site.module.comments, restored.event.site.line
+        near = (comments.get(each, "") for each in range(line - _NEAR, line + _NEAR + 1))
+        return any("load_state_dict" in text and "optim" in text for text in near)
 
     def _is_made_use_of(self, item: Symbol) -> bool:
         """Whether what was looked up is ever read, also as an attribute."""

@@ -43,7 +43,7 @@ _TRAINING = _Matter(
     _OF_TRAINING,
     re.compile(
         r"learning rate|weight decay|momentum|epochs? to train|early stop|(?:continue|resume|multi-scale) training"
-        r"|during training|training epochs?|lr decay|sav\w+ (?:the )?best model",
+        r"|during training|training epochs?|lr decay|sav\w+ (?:the )?best (?:\w+ )?model",
         re.IGNORECASE,
     ),
     re.compile(r"backward|step|fit|fit_\w+|.*trainer.*|train.*|optimi[sz]e|minimize|GradientTape", re.IGNORECASE),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dllint.dataclass import dataclass
+from dllint.interp.source.later_reads import later_reads
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
@@ -193,7 +194,8 @@ def _key_of(node: ast.expr) -> str:
 
 
 def keys_written(call: ast.Call, module: Module, *, needed: bool = False) -> frozenset[str]:
-    """The constant keys that the function looks up in what a call returned.
+    """The constant keys that the function looks up in what a call returned, as long as a variable has it: not those of
+    another arm, or of what the variable is given after it.
 
     With ``needed`` only those without which it fails: not those of ``get``, nor those that it tests for.
     """
@@ -205,6 +207,7 @@ def keys_written(call: ast.Call, module: Module, *, needed: bool = False) -> fro
         for target in each.targets
         if isinstance(target, ast.Name)
     }
+    own = {id(read) for name in names for read in later_reads(name, Site(module, call), module)}
     found: set[str] = set()
     tested: set[str] = set()
     for each in nodes_of(around).of(ast.Subscript, ast.Call, ast.Compare):
@@ -217,6 +220,5 @@ def keys_written(call: ast.Call, module: Module, *, needed: bool = False) -> fro
         elif isinstance(each, ast.Compare) and isinstance(each.left, ast.Constant):
             tested.add(str(each.left.value))
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            is_mine = owner is call or (isinstance(owner, ast.Name) and owner.id in names)
-            found |= {key.value} if is_mine else set()
+            found |= {key.value} if owner is call or id(owner) in own else set()
     return frozenset(found - tested if needed else found)

@@ -37,7 +37,10 @@ Loops whose beginning, or whose count, comes from what was read, unless that is 
 writes the name that is looked up; weights that are loaded without the optimizer, unless the epoch of a checkpoint of
 the program's own is looked up and not used; what is loaded to fine-tune, as a condition says; checkpoints without an
 epoch, and loops that do not go over a plain range, unless a variable that was given the epoch is set back before
-anything reads it; loops that pass over epochs by their number.
+anything reads it; loops that pass over epochs by their number; those that begin with a number by which it goes whether,
+or from which file, a checkpoint is read; and those that somebody has begun anew by hand, as a comment at them has a
+range that begins with a variable, or one beside the weights has the state of the optimizer. Where a condition of it
+speaks of pretrained weights (`if pretrained is not None`), it is a question.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
@@ -48,9 +51,11 @@ nothing were added: no finding. In 363 others, after epochs that are set back we
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from dllint.api import (
+    Assumption,
     Context,
     Continuation,
     Finding,
@@ -67,6 +72,11 @@ from dllint.api import (
     alternatives,
 )
 
+_GOES_ON = Assumption("effect", "what is read is where the run goes on, not what another one begins with")
+_RANGES = ("range", "trange", "tqdm.trange")
+_RANGE_LEFT_OUT = re.compile(r"\brange\(\s*(?![\s\d])[^,()]+,")
+_OWNERS = frozenset(("self", "args", "opt", "opts", "config", "cfg", "params"))  # what has numbers of all kinds
+
 
 def counted_on(found: Continuation, ctx: Context) -> bool:
     """the epoch that was read decides where the loop begins, or is counted on"""
@@ -81,8 +91,7 @@ def read_elsewhere(found: Continuation, ctx: Context) -> bool:
 
 def skips_epochs(found: Continuation, ctx: Context) -> bool:
     """the loop passes over the epochs that were made before, by their number"""
-    loops = (loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:])
-    return any(_skips_by_number(loop.site.node) for loop in loops)
+    return any(_skips_by_number(loop.site.node) for loop in _loops(ctx))
 
 
 def _skips_by_number(loop: ast.AST) -> bool:
@@ -99,6 +108,45 @@ def _skips_by_number(loop: ast.AST) -> bool:
     )
 
 
+def says_where_to_begin(found: Continuation, ctx: Context) -> bool:
+    """whether, or what, is read goes by the number that the loop begins with: who resumes says where"""
+    begun = {name for loop in _loops(ctx) for name in _names_of_first(loop.site.node)}
+    return any(begun & names for restored in found.restored for names in _conditions_of(restored, ctx))
+
+
+def _names_of_first(loop: ast.AST) -> set[str]:
+    """The variables and attributes in the first number of the range that a loop goes over."""
+    calls = (node for node in ast.walk(loop.iter) if isinstance(node, ast.Call)) if isinstance(loop, ast.For) else ()
+    firsts = [call.args[0] for call in calls if ast.unparse(call.func) in _RANGES and len(call.args) > 1]
+    return {name for first in firsts for name in _variables_in(first)}
+
+
+def _conditions_of(restored: Restored, ctx: Context) -> Iterator[set[str]]:
+    """The variables in what it is asked before a checkpoint is read or put back, and in the path that is read."""
+    for guard in (*restored.event.guards, *restored.read.guards):
+        yield _variables_in(guard.node) if guard.node is not None else set()
+    read = restored.read.site.node
+    for path in read.args[:1] if isinstance(read, ast.Call) else ():
+        yield _variables_in(path)
+
+
+def _variables_in(expression: ast.expr) -> set[str]:
+    nodes = [*ast.walk(expression)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return (names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}) - _OWNERS
+
+
+def is_begun_by_hand(found: Continuation, ctx: Context) -> bool:
+    """a comment at the loop has a range that begins with a variable: somebody has put this one in its place"""
+    said = (text for loop in _loops(ctx) for text in ctx.comments_at(loop.site))
+    return any(_RANGE_LEFT_OUT.search(text) is not None for text in said)
+
+
+def _loops(ctx: Context) -> list[Loop]:
+    """The outermost loops in which optimizers step."""
+    return [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:]]
+
+
 class EpochRestarts(Rule):
     code = "DL711"
     name = "epoch-restarts"
@@ -108,7 +156,7 @@ class EpochRestarts(Rule):
     confirmable = True
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
-    excuses = (counted_on, read_elsewhere, skips_epochs)
+    excuses = (counted_on, read_elsewhere, skips_epochs, says_where_to_begin, is_begun_by_hand)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if not ctx.all_of(StateRead):
@@ -128,8 +176,7 @@ class EpochRestarts(Rule):
         restored = [each for each in found.restored if ctx.guessed_role(each.event.target) == "optimizer"]
         if not restored and found is ctx.restart:
             restored = list(found.restored)
-        around = [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:]]
-        loops = [loop for loop in around if _begins_at_0(loop, restored, ctx)]
+        loops = [loop for loop in _loops(ctx) if _begins_at_0(loop, restored, ctx)]
         if restored and loops and not ctx.excused(self, found):
             for each in restored:  # whichever of several optimizers it is, the epochs start again
                 yield self._report(loops[0], each, found, ctx)
@@ -154,12 +201,16 @@ class EpochRestarts(Rule):
         parts = [part for saved in found.saved for part in saved.parts if part.key == ctx.progress_in(saved) != ""]
         key = parts[0].key
         behind = ctx.assumptions_of(restored.event)  # what else got the optimizer does not say where a loop begins
+        asked = (
+            str(guard.subject) for guard in (*restored.event.guards, *restored.read.guards) if guard.node is not None
+        )
+        begins = [_GOES_ON] if any(ctx.speaks_of("starting-weights", each) for each in asked) else []
         return ctx.finding(
             self,
             loop.site,
             f"training goes on from a checkpoint, and its `{key}` is not taken up: the loop starts again",
             on=[restored.unsure, loop, parts[0].given],
-            assuming=[*(each for each in behind if each.kind != "opaque"), *found.assumptions],
+            assuming=[*(each for each in behind if each.kind != "opaque"), *found.assumptions, *begins],
             effect="all epochs are made once more, and whatever depends on their number is repeated",
             help=f'begin with the epoch after that of the checkpoint: `range(checkpoint["{key}"] + 1, epochs)`',
             trace=[

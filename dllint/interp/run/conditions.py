@@ -95,14 +95,37 @@ def _has_remainder(value: Value, depth: int = 4) -> bool:
 
 
 def _guards_behind(machine: Machine, value: Value, holds: bool) -> Guards:
-    """What must have held for a value to be true (or false): ``return False`` stood under a condition."""
+    """What must have held for a value to be true (or false): ``return False`` stood under a condition.
+
+    So it is where a number that a condition chose is compared: ``first = 1 if resumed else 0``, and ``if first > 0``.
+    """
     if isinstance(value, Symbol) and value.name == "not":
         return _guards_behind(machine, value.inputs[0], not holds)
+    if isinstance(value, Symbol) and value.name == "compare" and len(value.inputs) == 2:
+        return _guards_behind_comparison(value, holds)
     if not isinstance(value, Choice):
         return ()
     known = [(truth(machine, option), guards) for guards, option in value.options]
     fitting = [guards for outcome, guards in known if outcome is not (not holds)]
     return fitting[0] if len(fitting) == 1 else ()
+
+
+def _guards_behind_comparison(value: Symbol, holds: bool) -> Guards:
+    """What must have held for a comparison of one of several values with another one to be true (or false).
+
+    A value which is only assumed to be the one of several gives no condition.
+    """
+    left, right = value.inputs
+    relation = getattr(ast, value.detail)()
+    if isinstance(left, Choice) and not isinstance(right, Choice):
+        known = [(compare(relation, option, right), guards) for guards, option in left.options]
+    elif isinstance(right, Choice) and not isinstance(left, Choice):
+        known = [(compare(relation, left, option), guards) for guards, option in right.options]
+    else:
+        return ()
+    fitting = [guards for outcome, guards in known if outcome is not (not holds)]
+    is_certain = len(fitting) == 1 and all(guard.assumption is None for guard in fitting[0])
+    return fitting[0] if is_certain else ()
 
 
 def truth(machine: Machine, value: Value) -> bool | None:

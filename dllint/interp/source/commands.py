@@ -30,6 +30,13 @@ _OTHERWISE = re.compile(r"-c|-m(?!\s+(?:torch\.distributed\.(?:launch|run)|accel
 
 _HIDDEN = re.compile(r"<!--.*?-->", re.DOTALL)  # from who reads a page
 
+_PASSED_OVER = re.compile(  # what a shell reads and never runs, as comments of several lines are written
+    r"^[ \t]*(?::|true)[ \t]*<<-?[ \t]*[\\'\"]?(?P<word>[^\s'\";|&<>]+)[^\n]*\n.*?(?:^\t*(?P=word)[ \t]*$|\Z)"
+    r"|^[ \t]*:[ \t]+(?P<quote>['\"])[ \t]*\n.*?(?P=quote)"
+    r"|^(?P<indent>[ \t]*)if[ \t]+false\b[ \t;]*\n?[ \t]*then\b.*?^(?P=indent)(?:else|elif|fi)\b",
+    re.MULTILINE | re.DOTALL,
+)
+
 _CHANGED = re.compile(r"\bcd[ \t]+[\"']?([\w./~$-]+)")
 _CLONED = re.compile(r"\bgit[ \t]+clone\b[^\n]*?([\w.-]+?)(?:\.git)*/?[)\"'`]*[ \t]*$", re.MULTILINE)
 _COMPUTED = re.compile(r"\$\([^()\n]*\)|`[^`\n]*`|<\([^()\n]*\)")  # what another command gives
@@ -59,9 +66,12 @@ class Command:
 
 
 def commands_in(file: Path, text: str) -> Iterator[Command]:
-    """The commands in a text that have lines of their own and run a file; comments of a shell script have none."""
+    """The commands in a text that have lines of their own and run a file; comments of a shell script have none.
+
+    So has what stands in their place: a here-document or a text for `:`, which does nothing, or what `if false` keeps.
+    """
     whole = _CONTINUED.sub(lambda match: " " * (len(match[0]) - 1) + "\r", text.replace("\r\n", "\n"))  # just as long
-    whole = _HIDDEN.sub(lambda match: re.sub(r"[^\n\r]", " ", match[0]), _with_programs(whole))
+    whole = _PASSED_OVER.sub(_blank, _HIDDEN.sub(_blank, _with_programs(whole)))
     changes, cloned = list(_CHANGED.finditer(whole)), tuple(_CLONED.findall(whole))
     folders = tuple(dict.fromkeys(change[1] for change in changes))
     for match in _STARTED.finditer(whole):
@@ -76,6 +86,11 @@ def commands_in(file: Path, text: str) -> Iterator[Command]:
         options = tuple(dict.fromkeys(each[1] for each in given if each is not None))
         folder = next((change[1] for change in reversed(changes) if change.start() < match.start()), "")
         yield Command(file, line, words[at], options, folder, folders, cloned)
+
+
+def _blank(match: re.Match[str]) -> str:
+    """As many lines, and nothing in them."""
+    return re.sub(r"[^\n\r]", " ", match[0])
 
 
 def _with_programs(text: str) -> str:
