@@ -26,11 +26,11 @@ misspelling that would only switch off what is off anyway (`torch.zeros(n).requi
 reported only when the rule is selected by name; so is a new layer of torch's that is switched on. A module that is
 switched on is a question where nothing in the program has frozen it. A misspelling is a question where it would have
 gradients computed for an input, and no code reads any, or freeze a model that was put into evaluation mode in a script
-that trains nothing. What would freeze something is a question where nothing tells that it is trained: each optimizer was
-given something else or other parameters of it, it is only called without gradients, or the script trains nothing;
-and where it stands in a function that nothing calls, or in a class of which another file makes objects: what that trains
-is told there. Nothing is said of what is switched off and on again with no step between of an optimizer that may have
-it, nor of a parameter that was made without gradients.
+that trains nothing. What would freeze something is a question where nothing tells that it is trained: each optimizer
+was given something else or other parameters of it, it is only called without gradients, or the script trains nothing;
+and where it stands in a function that nothing calls, or in a class of which another file makes objects: what that
+trains is told there. Nothing is said of what is switched off and on again with no step between of an optimizer that
+may have it, nor of a parameter that was made without gradients.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
