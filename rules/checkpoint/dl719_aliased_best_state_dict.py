@@ -48,8 +48,8 @@ Clones the tensors. Unsafe because another model is kept then: the best.
 ## On real code
 269 public repositories, of which 41 keep a state dict in a variable: 1 finding, true. Of 4 questions two are true, one
 is false (the state is saved in the iteration in which it is taken) and one is doubtful. Steps of one of several
-optimizers add none in 523. Averages that are the weights themselves: no finding in 763. As they were read in 1,400 more, 21
-of 31 were true, 4 false and 6 doubtful; of these ten one is left, and three are questions.
+optimizers add none in 523. Averages that are the weights themselves: no finding in 763. As they were read in 1,400
+more, 21 of 31 were true, 4 false and 6 doubtful; of these ten one is left, and three are questions.
 """
 
 from __future__ import annotations
