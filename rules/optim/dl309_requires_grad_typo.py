@@ -242,13 +242,13 @@ class RequiresGradTypo(Rule):
 
 def _assumed_frozen(event: AttributeAssigned, ctx: Context) -> Iterator[Assumption]:
     """That what is switched on was off before, where nothing in the program freezes it."""
-    if ctx.constant(event.value) is True and not ctx.freezes_of(event):
+    if _is_switched_on(event) and not ctx.freezes_of(event):
         yield Assumption("effect", "its parameters were frozen before, which nothing here does")
 
 
 def _assumed_trained(event: AttributeAssigned, ctx: Context) -> Iterator[Assumption]:
     """That an optimizer has what is to be frozen: what is not trained anyway, or not used at all, stays as it is."""
-    if ctx.constant(event.value) is True:
+    if _is_switched_on(event):
         return
     trained = ctx.trains_switched(event)
     if trained is False or (trained is None and _trains_nothing(ctx)):
@@ -269,6 +269,13 @@ def _is_made_elsewhere(ctx: Context) -> bool:
     return ctx.program.kind == "class" and any(
         call.module is not module for each in classes for call in ctx.callers(Site(module, each))
     )
+
+
+def _is_switched_on(event: AttributeAssigned) -> bool:
+    """Whether something is switched on as it is written, and not by what a configuration has now."""
+    statement = statement_around(event.site)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Constant) and value.value is True
 
 
 def _trains_nothing(ctx: Context) -> bool:
