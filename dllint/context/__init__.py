@@ -21,6 +21,7 @@ from dllint.context.rates import Rates
 from dllint.context.readers import Readers
 from dllint.context.records import Records
 from dllint.context.releases import Releases
+from dllint.context.restored import Restored
 from dllint.context.schedules import Schedules
 from dllint.context.seeding import Seeding
 from dllint.context.side_files import SideFiles
@@ -48,6 +49,7 @@ class Context(
     Rates,
     Readers,
     Releases,
+    Restored,
     Schedules,
     Seeding,
     Accumulating,

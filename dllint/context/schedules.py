@@ -12,6 +12,7 @@ from dllint.context.sources import Sources, receiver_of
 from dllint.dataclass import dataclass
 from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
 from dllint.interp.ask.factors import spans_of
+from dllint.interp.ask.first_rates import is_zero_at_first
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.counted_loops import is_of_few_rounds
 from dllint.interp.source.later_reads import later_reads
@@ -101,6 +102,32 @@ class Schedules(Optimizers, Paths, Sources):
         """
         factor = scheduler.arguments.get(1, "lr_lambda")
         return spans_of(self._machine, factor) if factor is not None else ()
+
+    def begins_with_zero(self, scheduler: Value) -> bool:
+        """Whether the first rate of a schedule is zero, as the project's function for it is written."""
+        functions = [self._function_of(each) for each in self.objects(scheduler)]
+        return bool(functions) and all(each is not None and is_zero_at_first(each) for each in functions)
+
+    def warms_up(self, scheduler: Value) -> bool:
+        """Whether a schedule begins with a warm-up, by its class and function, which no argument switches off."""
+        return any(map(self._is_of_warm_up, self.objects(scheduler)))
+
+    def _is_of_warm_up(self, scheduler: Value) -> bool:
+        if not self.speaks_of("warm-up", *self.library_bases(scheduler), self.class_name(scheduler)):
+            return False
+        given = scheduler.arguments.keywords if isinstance(scheduler, Instance) else {}
+        if any("warm" in name and self.constant(value) == 0 for name, value in given.items()):
+            return False
+        is_of_function = isinstance(scheduler, Instance) and scheduler.library_name.endswith(".LambdaLR")
+        function = self._function_of(scheduler) if is_of_function else None
+        return not is_of_function or (function is not None and "warm" in ast.unparse(function).lower())
+
+    def _function_of(self, scheduler: Value) -> ast.Lambda | ast.FunctionDef | None:
+        """The function of the project that gives the factor, or the rates, of a schedule."""
+        given = scheduler.arguments.get(1, "lr_lambda") if isinstance(scheduler, Instance) else None
+        found = given if isinstance(given, Function) else self.member(scheduler, "get_lr")
+        node = found.node if found is not None else None
+        return node if isinstance(node, ast.Lambda | ast.FunctionDef) else None
 
     def is_over_at_once(self, scheduler: Instance) -> bool:
         """Whether a decay is so steep that an epoch of batches leaves nothing of the rate."""

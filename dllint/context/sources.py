@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from dllint.context.base import ProgramView
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
-from dllint.interp.source.imported_modules import is_imported
+from dllint.interp.source.imported_modules import calls_of, is_imported
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.patterns import Pattern
@@ -181,7 +181,7 @@ class Sources(ProgramView):
         return is_used_as_tensor(name, enclosing_definition(site) or module.tree)
 
     def callers(self, function: Site) -> list[Site]:
-        """All calls in the project that may be of a function, by its name. Slow: ask last.
+        """All calls in the project, its notebooks too, of what may be a function, by its name or alias. Ask last: slow.
 
         Args:
             function: where the function is defined.
@@ -191,8 +191,8 @@ class Sources(ProgramView):
             return []
         own = [module for module in self._files if name in module.words]
         others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
-        modules = self._trees(dict.fromkeys((*own, *others)))
-        return [Site(module, node) for module, _ in modules for node in module.calls.get(name, ())]
+        notebooks = self._machine.project.notebooks_with(name)
+        return [*calls_of(name, self._trees(dict.fromkeys((*own, *others, *notebooks))))]
 
     def is_application(self, module: SourceModule) -> bool:
         """Whether the project has scripts, so that the callers of what a file defines are in it.

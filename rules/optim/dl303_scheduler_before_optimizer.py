@@ -20,16 +20,19 @@ starts at .1 of the learning rate, and a warm-up `LinearLR` uses .325, .55, … 
 `ReduceLROnPlateau`, schedulers that are given the epoch (`scheduler.step(epoch)` sets the rate of that epoch, so
 nothing is shifted), schedulers guarded against the first iteration (`if epoch > 0`), loops that only fast-forward a
 schedule when resuming, a scheduler whose optimizer goes through a call that cannot be resolved first, schedulers of
-another optimizer, warm-ups of Hugging Face (they start at zero), constant schedules (`lambda step: 1`), loops that a
-framework runs, and projects that say that they run with torch before 1.1. Shifting a plain decay by one epoch is of
-little consequence and reported as `info`; where the first steps matter (warm-up, one-cycle, lambda) it is a `warning`.
+another optimizer, schedules that begin with zero, as their function or class is written or as the warm-ups of Hugging
+Face do, constant schedules (`lambda step: 1`), loops that a framework runs, and projects that say that they run with
+torch before 1.1. Shifting a plain decay by one step is of little consequence and reported as `info`; where the first
+steps matter (one-cycle, cyclic, and a warm-up, which no argument switches off) it is a `warning`.
 
 ## Fix (unsafe)
 Moves the scheduler's step after the optimizer's, where both stand in one block. Unsafe because it changes the rates.
 
 ## On real code
 742 public repositories: 87 findings in 44 of them, all true; most are `info`, written for torch before 1.1, which
-wanted it so. In 276 others 1, false: a constant schedule, which is silent now.
+wanted it so. In 276 others 1, false: a constant schedule, which is silent now. As they were read in 1,400 more, 3 of 6
+warnings were true and 3 doubtful: a warm-up from zero, which is silent now, and one that is off by default and a slow
+decay, which are notes.
 """
 
 from __future__ import annotations
@@ -74,6 +77,8 @@ def is_run_by_framework(event: SchedulerStep, loop: Loop, step: OptimizerStep, c
 def may_leave_out_its_first_value(event: SchedulerStep, loop: Loop, step: OptimizerStep, ctx: Context) -> bool:
     """the scheduler waits for a metric, or its first value is a rate of zero"""
     names = _classes(event.scheduler, ctx)
+    if ctx.begins_with_zero(event.scheduler):
+        return True
     return any(name.endswith("ReduceLROnPlateau") or _FROM_ZERO.search(name) for name in names)
 
 
@@ -127,7 +132,7 @@ class SchedulerBeforeOptimizer(Rule):
 
     def _report(self, event: SchedulerStep, loop: Loop, step: OptimizerStep, ctx: Context) -> Finding:
         called = ctx.called(event.scheduler, "scheduler")
-        matters = ctx.speaks_of("warm-up", *_classes(event.scheduler, ctx))
+        matters = ctx.warms_up(event.scheduler)
         return ctx.finding(
             self,
             event,

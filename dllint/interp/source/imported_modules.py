@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.imported import prefixes
 from dllint.interp.source.nodes import nodes_of
+from dllint.sites import Site
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -89,3 +90,11 @@ def _importable_from_folder(project: Project, module: SourceModule, name: str, l
         if project.names_in(folder):
             return project.importable_in(folder)
     return frozenset()
+
+
+def calls_of(name: str, modules: Iterable[tuple[SourceModule, ast.Module]]) -> Iterator[Site]:
+    """The calls in some files of what has a name, by this name or as it is imported there."""
+    for module, tree in modules:
+        imported = (alias for each in nodes_of(tree).of(ast.ImportFrom) for alias in each.names if alias.name == name)
+        for called in {name, *(alias.asname for alias in imported if alias.asname)}:
+            yield from (Site(module, node) for node in module.calls.get(called, ()))
