@@ -155,7 +155,8 @@ def is_first_value(taken: StateTaken, use: Event, ctx: Context) -> bool:
     around = {id(loop) for step in ctx.steps() for loop in ctx.loops_around(step)}
     if any(id(loop) in around for loop in ctx.loops_around(taken)):
         return False
-    others = [value for value in _used(use, ctx) if ctx.state_behind(value) is not taken.state]
+    alike = (each for each in ctx.all_of(type(use)) if each.frame is use.frame and _keeps(each, taken, ctx))
+    others = [each for other in alike for each in _used(other, ctx) if ctx.state_behind(each) is not taken.state]
     return any(isinstance(value, Symbol | Table) for value in others)
 
 
@@ -303,8 +304,11 @@ def _is_of_earlier_turn(use: Event, taken: StateTaken, ctx: Context) -> bool:
     puts = [pair for each in nodes.of(ast.Assign) for pair in _pairs(each) if ast.unparse(pair[0]) == name]
     values = [value for _, value in puts]
     others = [each for each in values if each is not taken.site.node]
+    states = {id(each.site.node) for each in ctx.all_of(StateTaken)}
     is_put = len(others) < len(values) == len(bound)
-    return is_put and all(isinstance(each, ast.Constant) and each.value is None for each in others)
+    return is_put and all(
+        id(each) in states or (isinstance(each, ast.Constant) and each.value is None) for each in others
+    )
 
 
 def _pairs(assignment: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -276,9 +276,15 @@ class Net(nn.Module):
                 layer.requires_grad = False
         self.apply(switch)
 
+    def forward(self, x):
+        return self.norm(x)
+
 def main():
     net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     {}
+    net(torch.ones(2, 4, 3, 3)).sum().backward()
+    optimizer.step()
     torch.save(net.state_dict(), "net.pt")
 
 if __name__ == "__main__":
