@@ -283,7 +283,7 @@ def main():
     net = Net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     {}
-    net(torch.ones(2, 4, 3, 3)).sum().backward()
+    net(torch.load("batch.pt")).sum().backward()
     optimizer.step()
     torch.save(net.state_dict(), "net.pt")
 
