@@ -66,12 +66,15 @@ def fits(parameters: ast.arguments, call: ast.Call) -> bool:
     return _misfit(parameters, Arguments((given,) * len(call.args), keywords), has_receiver=True) is None
 
 
-def lacks_argument(machine: Machine, name: str, arguments: Arguments, site: Site) -> bool:
-    """Whether the constructor of a library class is called without an argument that it needs."""
-    required = machine.facts.required.get(name)
-    if not required or machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
+def cannot_be_bound(machine: Machine, name: str, arguments: Arguments, site: Site) -> bool:
+    """Whether a library is called without an argument that it needs, or with more than it has places for."""
+    required, most = machine.facts.required.get(name, ()), machine.facts.most_positional.get(name)
+    if not required and most is None:
         return False
-    return any(each not in arguments.keywords for each in required[len(arguments.positional) :])
+    if machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
+        return False
+    count = len(arguments.positional)
+    return (most is not None and count > most) or any(each not in arguments.keywords for each in required[count:])
 
 
 def lacks_process_group(machine: Machine, name: str, arguments: Arguments) -> bool:
