@@ -27,7 +27,8 @@ attribute says; a layer that only a setting brings in which is off by default ma
 rate that nothing tells), or that are neither trained nor loaded; evaluation whose caller is not seen (it may have
 set the mode), or that a framework runs; forward passes inside a training step (teachers, momentum encoders, rollouts),
 and what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropout, as its name says or because the
-same inputs go through the model several times, and statistics and shapes that are only measured; models that return something else in evaluation mode (detectors return losses only in training mode);
+same inputs go through the model several times, and statistics and shapes that are only measured; models that return
+something else in evaluation mode (detectors return losses only in training mode);
 generators, where no code of the project puts one into evaluation mode: many are to make samples as in training (a
 question); what is tried on numbers that are made up on the spot (a question);
 code that sets training mode right before, chooses the mode, or has a comment about it; models that another method or a
@@ -137,19 +138,19 @@ def is_sampled_several_times(event: ModelForward, model: Value, ctx: Context) ->
         return False
     names = {node.id for each in given for node in ast.walk(each) if isinstance(node, ast.Name)}
     for node in ctx.ancestors(event.site, ast.ListComp, ast.GeneratorExp):
-        return _counts(node.generators[0].iter) and names.isdisjoint(_names_in(node.generators[0].target))
+        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+            rounds = node.generators[0]
+            return _is_a_range(rounds.iter) and names.isdisjoint(
+                each.id for each in nodes_of(rounds.target).of(ast.Name)
+            )
     loop = next(iter(ctx.loops_around(event)), None)
     if loop is None or loop.frame is not event.frame or ctx.trains(loop) or not names.isdisjoint(loop.targets):
         return False
-    return isinstance(loop.site.node, ast.For) and _counts(loop.site.node.iter)
+    return isinstance(loop.site.node, ast.For) and _is_a_range(loop.site.node.iter)
 
 
-def _counts(iterable: ast.expr) -> bool:
+def _is_a_range(iterable: ast.expr) -> bool:
     return isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
-
-
-def _names_in(target: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
 def needs_training_mode(event: ModelForward, model: Value, ctx: Context) -> bool:

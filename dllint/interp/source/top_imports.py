@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _NAMING = ("requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml",
            "Pipfile", ".gitmodules")  # fmt: skip
 
+_INSTALLING = ("setup.py", "setup.cfg", "pyproject.toml")  # which name what they install, too
+
 LIBRARIES = KNOWN | ALSO_KNOWN
 
 
@@ -69,12 +71,13 @@ def is_there(project: Project, folder: Path, parts: list[str]) -> bool:
 def is_left_out(project: Project, parts: list[str]) -> bool:
     """Whether git is told to leave a module or the folder around it out, or the name is that of a dependency.
 
-    A package at the root of the project is none: who names it there means itself, unless what is asked of it is named,
-    as modules are that are compiled.
+    A package at the root of the project that its own files for installation name is none: it is what they install. What
+    they name of it may be compiled then.
     """
     ignored = {line.strip().strip("/").rpartition("/")[2] for line in project.text(".gitignore").splitlines()}
     if any(part in ignored or f"{part}.py" in ignored for part in parts):
         return True
     is_own = len(parts) > 1 and "__init__.py" in project.names_in(project.root / parts[0])
-    word = re.compile(rf"(?<![\w-]){re.escape(parts[-1] if is_own else parts[0])}(?![\w-])")
-    return any(word.search(project.text(name)) for name in _NAMING)
+    own = re.compile(rf"(?<![\w-]){re.escape(parts[-1])}(?![\w-])")
+    word = re.compile(rf"(?<![\w-]){re.escape(parts[0])}(?![\w-])")
+    return any((own if is_own and name in _INSTALLING else word).search(project.text(name)) for name in _NAMING)
