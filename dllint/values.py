@@ -363,8 +363,9 @@ class Items(Value):
 
     @property
     def tail(self) -> Items | None:
-        """What was put behind the rest and is repeated so: ``ids + [0] * missing``."""
-        return self.contents.get("tail")
+        """What was put behind the rest and is repeated so: ``ids + [0] * missing``; nothing where ways differ in it."""
+        found = self.contents.get("tail")
+        return found if isinstance(found, Items) and found.items else None
 
     def __repr__(self) -> str:
         return f"Items({self.kind}, {list(self.items)}{'' if self.exact else ', ...'})"

@@ -43,7 +43,7 @@ Measured on torch 2.13 (`nn.Transformer` of one layer, sequences of 5 to be reve
 Decoders whose input is cut at its start, joined with a start token or otherwise not followed to the end; scores that
 something is joined to, as those of a first token; modules of the project that get no mask made by `triu` or `tril`,
 which may be no decoders; models of transformers that get `labels` alone, which they shift; targets that the decoder
-does not read.
+does not read; parts of a batch that a list is made of in one expression, which cannot be told apart.
 
 ## On real code
 75 public repositories that load models of transformers or build a `nn.Transformer`: no finding. In 363 others, after
@@ -92,6 +92,8 @@ _TRIANGLES = frozenset(
 )  # fmt: skip
 _OPEN = ("forward", "call", ".get")
 _JOINS = ("torch.cat", "torch.concat", "torch.stack", "torch.nn.functional.pad", "torch.roll", ".roll")
+_MOVED = _KEEPING | _CLONING | {"torch.tensor", "torch.as_tensor", "torch.autograd.Variable", "torch.from_numpy"}
+_COMPREHENSIONS = ast.ListComp | ast.GeneratorExp | ast.SetComp
 _MADE_UP = ("torch.zeros", "torch.ones")  # to try a model out
 _MAX_STEPS = 60
 
@@ -112,13 +114,15 @@ class DecoderInputEqualsLabels(Rule):
         labels = event.arguments.keywords.get("labels")
         if read is None or labels is None or ctx.is_none(labels) or not ctx.goes_backward(event.result):
             return
-        if _same_tokens(read) is _same_tokens(labels):
+        if _same_tokens(read) is _same_tokens(labels) and not _is_any_part(read):
             yield self._report(event, event.site, ctx)
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss not in _LOSSES or event.input is None or event.target is None:
             return
         wanted = _tokens_from_the_first(event.target)
+        if _is_any_part(event.target):
+            return
         if any(isinstance(each, Symbol) and each.name in _MADE_UP for each in ctx.sources(wanted)):
             return
         origins = ctx.origins(event.input)
@@ -152,6 +156,17 @@ def _same_tokens(value: Value, keeping: frozenset[str] = _KEEPING | _CLONING) ->
             return value
         value = value.inputs[0]
     return value
+
+
+def _is_any_part(value: Value) -> bool:
+    """Whether a value stands for any part of a batch, as `[part.to(device) for part in batch]` makes it of each."""
+    for _ in range(_MAX_STEPS):
+        if value.site is not None and isinstance(value.site.node, _COMPREHENSIONS):
+            return True
+        if not isinstance(value, Symbol) or not value.inputs or not (value.name in _MOVED or _begins_at_first(value)):
+            return False
+        value = value.inputs[0]
+    return False
 
 
 def _tokens_from_the_first(value: Value) -> Value:

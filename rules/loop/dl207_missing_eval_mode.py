@@ -26,8 +26,9 @@ does not, nor a dropout of zero, nor a layer of which only the parameters are re
 attribute says; a layer that only a setting brings in which is off by default makes a question, and so does dropout at a
 rate that nothing tells), or that are neither trained nor loaded; evaluation whose caller is not seen (it may have
 set the mode), or that a framework runs; forward passes inside a training step (teachers, momentum encoders, rollouts),
-and what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropout, and statistics and shapes that
-are only measured; models that return something else in evaluation mode (detectors return losses only in training mode);
+and what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropout, as its name says or because the
+same inputs go through the model several times, and statistics and shapes that are only measured; models that return
+something else in evaluation mode (detectors return losses only in training mode);
 generators, where no code of the project puts one into evaluation mode: many are to make samples as in training (a
 question); what is tried on numbers that are made up on the spot (a question);
 code that sets training mode right before, chooses the mode, or has a comment about it; models that another method or a
@@ -126,6 +127,30 @@ def is_no_measurement(event: ModelForward, model: Value, ctx: Context) -> bool:
     iterables = [loop.iterable for loop in ctx.loops_around(event) if loop.iterable is not None]
     names += [name for iterable in iterables for name in ctx.names_behind(iterable)]
     return ctx.speaks_of("sampled-evaluation", *names) or ctx.speaks_of("shape", *names)
+
+
+def is_sampled_several_times(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """the very same inputs go through it several times, in a loop that counts and trains nothing: its answers are
+    sampled, as for Monte Carlo dropout"""
+    call = event.site.node
+    given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
+    if not given or not all(isinstance(each, ast.Name | ast.Attribute | ast.Constant) for each in given):
+        return False
+    names = {node.id for each in given for node in ast.walk(each) if isinstance(node, ast.Name)}
+    for node in ctx.ancestors(event.site, ast.ListComp, ast.GeneratorExp):
+        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+            rounds = node.generators[0]
+            return _is_a_range(rounds.iter) and names.isdisjoint(
+                each.id for each in nodes_of(rounds.target).of(ast.Name)
+            )
+    loop = next(iter(ctx.loops_around(event)), None)
+    if loop is None or loop.frame is not event.frame or ctx.trains(loop) or not names.isdisjoint(loop.targets):
+        return False
+    return isinstance(loop.site.node, ast.For) and _is_a_range(loop.site.node.iter)
+
+
+def _is_a_range(iterable: ast.expr) -> bool:
+    return isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
 
 
 def needs_training_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -230,6 +255,7 @@ class MissingEvalMode(Rule):
         is_no_model,
         is_a_part_of_a_model,
         is_no_measurement,
+        is_sampled_several_times,
         does_not_depend_on_mode,
         is_neither_trained_nor_loaded,
         needs_training_mode,

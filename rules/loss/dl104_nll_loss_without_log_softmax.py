@@ -19,7 +19,8 @@ Measured on torch 2.13 (10 classes, 400 steps): logits end at a loss of minus in
 ## Not reported
 Inputs that cannot be followed to a last operation that is known to return logits or probabilities, to the average of
 what one returns, or to a sum with logits: models that are not resolved, unknown layers, other sums and products,
-log-probabilities of a distribution, `torch.log(p + eps)`; negated calls, which pick elements (`-F.nll_loss(p, y)`).
+log-probabilities of a distribution, `torch.log(p + eps)`; negated calls, which pick elements (`-F.nll_loss(p, y)`), and
+those for each sample by itself (`reduction="none"`) without gradients, which do so, too.
 
 ## Fix (unsafe)
 Replaces `nll_loss` by `cross_entropy` where logits go in, and `softmax` by `log_softmax` where probabilities do, in one
@@ -72,6 +73,12 @@ def picks_elements(event: LossCall, ctx: Context) -> bool:
     return any(node.operand is event.site.node for node in ctx.ancestors(event.site, ast.UnaryOp))
 
 
+def gives_each_sample_its_own(event: LossCall, ctx: Context) -> bool:
+    """it is computed without gradients and for each sample by itself, `reduction="none"`: these are the entries of the
+    targets, to weigh or compare samples by"""
+    return event.grad == "off" and ctx.constant(event.options.get("reduction")) == "none"
+
+
 class NllLossWithoutLogSoftmax(Rule):
     code = "DL104"
     name = "nll-loss-without-log-softmax"
@@ -82,7 +89,7 @@ class NllLossWithoutLogSoftmax(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html",)
 
-    excuses = (picks_elements,)
+    excuses = (picks_elements, gives_each_sample_its_own)
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss != "torch.nn.functional.nll_loss" or event.input is None or ctx.excused(self, event):

@@ -19,6 +19,7 @@ from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.missing_attributes import missing_member
 from dllint.interp.run.missing_names import missing_name, missing_option
 from dllint.interp.run.operators import combine, compare
+from dllint.interp.run.refusals import cannot_be_looked_up
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
 from dllint.values import Arguments, Const, Function, Instance, Items, Nothing, Scope, Symbol, Table, Value
@@ -208,6 +209,8 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
     rights = [evaluate(machine, comparator, scope) for comparator in node.comparators]
     site = Site(scope.module, node)
     if len(rights) == 1:
+        if machine.block is not None and cannot_be_looked_up(node.ops[0], left, rights[0]):
+            raise CallError(site)
         known = compare(node.ops[0], left, rights[0])
         if known is None and nothing.is_asked_of_tensor(machine, node, left, scope):
             known = isinstance(node.ops[0], ast.IsNot)

@@ -25,7 +25,7 @@ from dllint.interp.run import builtin_calls, graph, overriding
 from dllint.interp.run.copies import deep_copy
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.modules import record_loss, sequence_items
-from dllint.interp.run.refusals import is_path_of_nothing, lacks_argument, lacks_process_group
+from dllint.interp.run.refusals import cannot_be_bound, is_path_of_nothing, lacks_process_group
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
 from dllint.structure import Block, Loop
@@ -39,10 +39,10 @@ def call_external(machine: Machine, name: str, arguments: Arguments, site: Site)
     """Call a library object by its canonical name.
 
     Raises:
-        CallError: it is a class whose constructor does not take these arguments, or needs a group of processes, or a
-            function of paths that is given `None`.
+        CallError: it does not take these arguments, is a class that needs a group of processes, or a function of paths
+            that is given `None`.
     """
-    if lacks_argument(machine, name, arguments, site) or lacks_process_group(machine, name, arguments):
+    if cannot_be_bound(machine, name, arguments, site) or lacks_process_group(machine, name, arguments):
         raise CallError(site)
     if is_path_of_nothing(machine, name, arguments):
         raise CallError(site)

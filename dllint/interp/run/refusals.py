@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dllint.choices import alternatives
 from dllint.events import CallRefused, Misfit
+from dllint.forms import element_of
 from dllint.interp.run import names
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.missing_names import is_of_project
@@ -20,7 +21,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.trials import has_main_guard
 from dllint.sites import Site
-from dllint.values import Absent, Arguments, Class, Const, External, Function, Value
+from dllint.values import Absent, Arguments, Class, Const, External, Function, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -67,12 +68,34 @@ def fits(parameters: ast.arguments, call: ast.Call) -> bool:
     return _misfit(parameters, Arguments((given,) * len(call.args), keywords), has_receiver=True) is None
 
 
-def lacks_argument(machine: Machine, name: str, arguments: Arguments, site: Site) -> bool:
-    """Whether the constructor of a library class is called without an argument that it needs."""
-    required = machine.facts.required.get(name)
-    if not required or machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
+def cannot_be_bound(machine: Machine, name: str, arguments: Arguments, site: Site) -> bool:
+    """Whether a library is called without an argument that it needs, or with more than it has places for."""
+    required, most = machine.facts.required.get(name, ()), machine.facts.most_positional.get(name)
+    if not required and most is None:
         return False
-    return any(each not in arguments.keywords for each in required[len(arguments.positional) :])
+    if machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
+        return False
+    count = len(arguments.positional)
+    return (most is not None and count > most) or any(each not in arguments.keywords for each in required[count:])
+
+
+def cannot_be_looked_up(node: ast.cmpop, wanted: Value, held: Value) -> bool:
+    """Whether a parameter of a model is looked for among those of another one, or of a part of it, one after another.
+
+    Python compares tensors by their numbers there, which raises for two of different shapes, and gives no single answer
+    for two of one shape: with the first that is not the very one that is asked for. A set asks for the object.
+    """
+    if not isinstance(node, ast.In | ast.NotIn):
+        return False
+    while isinstance(held, Symbol) and held.name in ("list", "tuple") and len(held.inputs) == 1:
+        held = held.inputs[0]
+    source = "parameters"
+    if isinstance(wanted, Symbol) and wanted.name == "item" and wanted.detail == 1:
+        wanted, source = wanted.inputs[0], "named_parameters"
+    over = element_of(wanted)
+    if not isinstance(over, Symbol) or not isinstance(held, Symbol):
+        return False
+    return over.name == source and held.name == "parameters" and over.inputs[0] is not held.inputs[0]
 
 
 def lacks_process_group(machine: Machine, name: str, arguments: Arguments) -> bool:

@@ -102,6 +102,7 @@ class Facts:
         self._with_batch_norms: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
         self.required: dict[str, tuple[str, ...]] = {}
+        self.most_positional: dict[str, int] = {}
         self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
@@ -139,6 +140,7 @@ class Facts:
             self.signatures[name] = _names(signature)
         for name, signature in table.get("required", {}).items():
             self.required[name] = _names(signature)
+        self.most_positional.update(table.get("most-positional", {}))
         for name, text in table.get("wrapper", {}).items():
             signature, _, prefix = text.partition(":")
             self._add_callable(name, "wrapper", signature)

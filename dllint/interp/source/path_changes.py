@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from dllint.interp.source.project import Project
 
 _SEARCH_PATH = re.compile(r"\bsys\.path\b")
-_OTHERWISE = re.compile(
-    r"\bfrom sys import\b.*\bpath\b|\baddsitedir\b|\b__path__\b|\bsys\.modules\b|\bgit clone\b|%%writefile\b"
+_OTHERWISE = re.compile(  # who reads an entry of `sys.modules`, or asks for one, puts none into it
+    r"\bfrom sys import\b.*\bpath\b|\baddsitedir\b|\b__path__\b|\bgit clone\b|%%writefile\b"
+    r"|(?<!\bin )\bsys\.modules\b(?!\[[^\]\n]*\](?!\s*=[^=]))"
 )
 _CHANGES_FOLDER = re.compile(r"\bchdir\b")
 _OF_A_MACHINE = re.compile(r"[~/$%]|\w:|.*\\")  # or written for Windows

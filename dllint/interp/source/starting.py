@@ -46,6 +46,7 @@ _OWN = frozenset((  # names of files that people have of their own, and no libra
     "transforms", "util", "utility", "utils",
 ))  # fmt: skip
 _MY = re.compile(r"^my_?")  # `my_dataset`, `mymodel`
+_VERSION = re.compile(r"_?v?\d+$|_(?:new|old|final|copy|latest)$")  # at the end of a name: `dataset_v2`
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,19 +250,21 @@ def _is_beside_by_another_name(project: Project, importer: SourceModule, parts: 
     """Whether a file beside, with another name, defines all that is imported, of which a class is one.
 
     The module is called like those that people have of their own: a library may be kept beside as a file, too. Of one
-    word, in the singular and in the plural, one is meant for the other.
+    word, in the singular and in the plural, one is meant for the other. So it is of two versions, `layers_v2` and
+    `layers`, where the one that is there has all that is asked for.
     """
     if len(parts) > 1 or parts[0] in LIBRARIES:
         return False
     other = parts[0].removesuffix("s") if parts[0].endswith("s") else f"{parts[0]}s"
     if f"{other}.py" in project.names_in(importer.folder):
         return True
-    if _OWN.isdisjoint(parts[0].split("_")):
-        return False
     wanted = _wanted_of(importer, parts[0])
-    if not any(_CLASS.fullmatch(name) for name in wanted):
+    beside = [file for file in project.files if file.parent == importer.folder and file != importer.file]
+    versions = (file for file in beside if _VERSION.sub("", file.stem) == _VERSION.sub("", parts[0]))
+    if any(_defines(project, file, wanted) for file in versions):
+        return True
+    if _OWN.isdisjoint(parts[0].split("_")) or not any(_CLASS.fullmatch(name) for name in wanted):
         return False
-    beside = (file for file in project.files if file.parent == importer.folder and file != importer.file)
     return any(_defines(project, file, wanted) for file in beside)
 
 

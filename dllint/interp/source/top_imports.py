@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _NAMING = ("requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml",
            "Pipfile", ".gitmodules")  # fmt: skip
 
+_INSTALLING = ("setup.py", "setup.cfg", "pyproject.toml")  # which name what they install, too
+
 LIBRARIES = KNOWN | ALSO_KNOWN
 
 
@@ -67,9 +69,15 @@ def is_there(project: Project, folder: Path, parts: list[str]) -> bool:
 
 
 def is_left_out(project: Project, parts: list[str]) -> bool:
-    """Whether git is told to leave a module or the folder around it out, or the name is that of a dependency."""
+    """Whether git is told to leave a module or the folder around it out, or the name is that of a dependency.
+
+    A package at the root of the project that its own files for installation name is none: it is what they install. What
+    they name of it may be compiled then.
+    """
     ignored = {line.strip().strip("/").rpartition("/")[2] for line in project.text(".gitignore").splitlines()}
     if any(part in ignored or f"{part}.py" in ignored for part in parts):
         return True
+    is_own = len(parts) > 1 and "__init__.py" in project.names_in(project.root / parts[0])
+    own = re.compile(rf"(?<![\w-]){re.escape(parts[-1])}(?![\w-])")
     word = re.compile(rf"(?<![\w-]){re.escape(parts[0])}(?![\w-])")
-    return any(word.search(project.text(name)) for name in _NAMING)
+    return any((own if is_own and name in _INSTALLING else word).search(project.text(name)) for name in _NAMING)
