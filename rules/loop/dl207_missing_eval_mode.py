@@ -146,7 +146,21 @@ def is_sampled_several_times(event: ModelForward, model: Value, ctx: Context) ->
     loop = next(iter(ctx.loops_around(event)), None)
     if loop is None or loop.frame is not event.frame or ctx.trains(loop) or not names.isdisjoint(loop.targets):
         return False
-    return isinstance(loop.site.node, ast.For) and _is_a_range(loop.site.node.iter)
+    node = loop.site.node
+    return isinstance(node, ast.For) and _is_a_range(node.iter) and names.isdisjoint(_written_into(node))
+
+
+def _written_into(loop: ast.For) -> Iterator[str]:
+    """The variables that hold what a loop sets a part of, or calls a method of for what that does to it."""
+    nodes = nodes_of(loop)
+    changed = [each for each in nodes.of(ast.Subscript, ast.Attribute) if isinstance(each.ctx, ast.Store)]
+    calls = (each.value for each in nodes.of(ast.Expr) if isinstance(each.value, ast.Call))
+    for held in (*changed, *(each.func for each in calls)):
+        whole: ast.AST = held
+        while isinstance(whole, ast.Subscript | ast.Attribute):
+            whole = whole.value
+        if isinstance(whole, ast.Name):
+            yield whole.id
 
 
 def _is_a_range(iterable: ast.expr) -> bool:
