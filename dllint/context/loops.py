@@ -10,9 +10,10 @@ from dllint.choices import same
 from dllint.context.base import Unit
 from dllint.context.objects import Objects
 from dllint.context.paths import Paths
-from dllint.events import Backward, OptimizerStep
+from dllint.events import Backward, Event, OptimizerStep
 from dllint.interp.source.batchwise import last_bound
 from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.interp.source.repeated_inputs import gets_the_same_each_round
 from dllint.sites import Site
 from dllint.structure import Loop, walk
 from dllint.values import Const, Symbol, Value
@@ -62,6 +63,22 @@ class Loops(Objects, Paths):
         is_once = any(variable.id in ast.unparse(test) for test in tests)  # `if model is None:`
         is_here = _is_below(place, loop.site) and not is_once
         return is_here and any(_is_below(site, each) for site in made for each in self.entered_in(loop))
+
+    def is_repeated_as_it_is(self, event: Event) -> bool:
+        """Whether a loop that only counts, and trains nothing, makes a call again and again with the same arguments.
+
+        What comes of it then differs by chance alone.
+        """
+        call = event.site.node
+        if not isinstance(call, ast.Call):
+            return False
+        for node in ancestors(event.site):
+            if isinstance(node, ast.ListComp | ast.GeneratorExp):
+                return gets_the_same_each_round(call, node.generators[0])
+        loop = next(iter(self.loops_around(event)), None)
+        if loop is None or loop.frame is not event.frame or self.trains(loop):
+            return False
+        return isinstance(loop.site.node, ast.For) and gets_the_same_each_round(call, loop.site.node)
 
     def goes_over_loader(self, loop: Loop) -> bool:
         """Whether a loop goes over a data loader, with or without an enumeration or a progress bar around it."""

@@ -24,15 +24,14 @@ training mode moved a running mean by up to 1.73, also under `no_grad`.
 Models whose `forward` is not seen to lead to a layer that depends on the mode (a norm with `track_running_stats=False`
 does not, nor a dropout of zero, nor a layer of which only the parameters are read, or that `forward` passes over as an
 attribute says; a layer that only a setting brings in which is off by default makes a question, and so does dropout at a
-rate that nothing tells), or that are neither trained nor loaded; evaluation whose caller is not seen (it may have
-set the mode), or that a framework runs; forward passes inside a training step (teachers, momentum encoders, rollouts),
-and what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropout, as its name says or because the
-same inputs go through the model several times, and statistics and shapes that are only measured; models that return
-something else in evaluation mode (detectors return losses only in training mode);
-generators, where no code of the project puts one into evaluation mode: many are to make samples as in training (a
-question); what is tried on numbers that are made up on the spot (a question);
-code that sets training mode right before, chooses the mode, or has a comment about it; models that another method or a
-base class switches, or `eval()` before an engine runs what it was given, or that are switched part by part
+rate that nothing tells), or that are neither trained nor loaded; evaluation whose caller is not seen (it may have set
+the mode), or that a framework runs; forward passes inside a training step (teachers, momentum encoders, rollouts), and
+what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropout, by its name or where the same inputs
+go in several times, and statistics and shapes that are only measured; models that return something else in evaluation
+mode (detectors return losses only in training mode); generators, where no code of the project puts one into evaluation
+mode: many are to make samples as in training (a question); what is tried on numbers that are made up on the spot (a
+question); code that sets training mode right before, chooses the mode, or has a comment about it; models that another
+method or a base class switches, or `eval()` before an engine runs what it was given, or that are switched part by part
 (`model.encoder.eval()`), or of which a part is put back (`model.eval(); model.decoder.train()`).
 
 ## Fix (unsafe)
@@ -41,13 +40,12 @@ else sets the mode; nothing where the same code also trains. Unsafe because scor
 norm, change, as they should.
 
 ## On real code
-742 public repositories: 31 findings in 14 of them, all true; many are notebooks, one is a test whose attack sets
-training mode again. In 322 others 25: 18 true, 3 false and 4 doubtful; all seven are models without a layer that
-depends on the mode, and are silent or questions since. Of 89 in batches of unread repositories 61 were true, 10 false
-and 18 doubtful: ten of these had no layer in use that depends on the mode, or a rate of zero, four switch themselves,
-and five are generators that make samples in training mode on purpose. Since a layer has to be seen in use, and one
-generator of the project in evaluation mode, 58 of the true ones are reported, none of the false and 7 of the doubtful
-ones, five of them in scripts that fail before.
+742 public repositories: 31 findings in 14 of them, all true; many are notebooks. In 322 others 25: 18 true, 3 false and
+4 doubtful; all seven are models without a layer that depends on the mode, and are silent or questions since. Of 89 in
+batches of unread repositories 61 were true, 10 false and 18 doubtful: ten of these had no layer in use that depends on
+the mode, or a rate of zero, four switch themselves, and five are generators that make samples in training mode on
+purpose. Since a layer has to be seen in use, and one generator of the project in evaluation mode, 58 of the true ones
+are reported, none of the false and 7 of the doubtful ones, five of them in scripts that fail before.
 """
 
 from __future__ import annotations
@@ -121,36 +119,14 @@ def is_a_part_of_a_model(event: ModelForward, model: Value, ctx: Context) -> boo
 
 
 def is_no_measurement(event: ModelForward, model: Value, ctx: Context) -> bool:
-    """the names around say that it is random on purpose, or measures a shape or statistics"""
+    """it is random on purpose, or measures a shape or statistics, as names say, or the same inputs go in repeatedly"""
+    if ctx.is_repeated_as_it_is(event):
+        return True
     names = [frame.function for frame in event.frame.stack()]
     names += [ctx.program.name] if ctx.program.complete else []
     iterables = [loop.iterable for loop in ctx.loops_around(event) if loop.iterable is not None]
     names += [name for iterable in iterables for name in ctx.names_behind(iterable)]
     return ctx.speaks_of("sampled-evaluation", *names) or ctx.speaks_of("shape", *names)
-
-
-def is_sampled_several_times(event: ModelForward, model: Value, ctx: Context) -> bool:
-    """the very same inputs go through it several times, in a loop that counts and trains nothing: its answers are
-    sampled, as for Monte Carlo dropout"""
-    call = event.site.node
-    given = [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
-    if not given or not all(isinstance(each, ast.Name | ast.Attribute | ast.Constant) for each in given):
-        return False
-    names = {node.id for each in given for node in ast.walk(each) if isinstance(node, ast.Name)}
-    for node in ctx.ancestors(event.site, ast.ListComp, ast.GeneratorExp):
-        if isinstance(node, ast.ListComp | ast.GeneratorExp):
-            rounds = node.generators[0]
-            return _is_a_range(rounds.iter) and names.isdisjoint(
-                each.id for each in nodes_of(rounds.target).of(ast.Name)
-            )
-    loop = next(iter(ctx.loops_around(event)), None)
-    if loop is None or loop.frame is not event.frame or ctx.trains(loop) or not names.isdisjoint(loop.targets):
-        return False
-    return isinstance(loop.site.node, ast.For) and _is_a_range(loop.site.node.iter)
-
-
-def _is_a_range(iterable: ast.expr) -> bool:
-    return isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
 
 
 def needs_training_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -255,7 +231,6 @@ class MissingEvalMode(Rule):
         is_no_model,
         is_a_part_of_a_model,
         is_no_measurement,
-        is_sampled_several_times,
         does_not_depend_on_mode,
         is_neither_trained_nor_loaded,
         needs_training_mode,
