@@ -109,6 +109,15 @@ def test_what_a_script_asserts_tells_what_it_runs_with(tmp_path: Path) -> None:
         assert bool(found(tmp_path, "DL842", train_py=script)) is is_found
 
 
+def test_what_a_cell_or_an_imported_file_asserts_tells_what_they_run_with(tmp_path: Path) -> None:
+    asserts = "import datasets\nassert datasets.__version__[0] == '1'\n"
+    assert not found(tmp_path, "DL842", a_ipynb=notebook(("code", asserts), ("code", LOADS)))
+    (tmp_path / "a.ipynb").unlink()
+    assert found(tmp_path, "DL842", train_py=f"import checked\n{LOADS}", checked_py="")
+    assert not found(tmp_path, "DL842", checked_py=asserts)
+    assert found(tmp_path, "DL842", train_py=LOADS)
+
+
 def test_what_a_script_has_installed_tells_what_it_runs_with(tmp_path: Path) -> None:
     installed = (
         ('image.pip_install("tqdm", "datasets[audio]>=1.4,<2.0")', False),

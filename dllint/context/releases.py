@@ -254,12 +254,15 @@ class Releases(Sources):
 
     @cached_property
     def _limits_told(self) -> Mapping[str, str]:
-        """What the project says, and of a file what it says itself, which counts for it: in cells, or at its top."""
-        notebook = self.program.module.source.notebook
+        """What the project says, and of a file what it says itself, which counts for it: in cells, or at its top.
+
+        What it asserts, or a file that it imports, counts as well.
+        """
+        notebook, tree = self.program.module.source.notebook, self.program.module.tree
+        asserted = [told for _, each in self.trees("__version__") for told in _asserted_in(each)]
         if notebook is not None:
-            return {**self.limits, **limits_by(told_by_notebook(notebook.raw))}
-        tree = self.program.module.tree
-        told = (*installed_by(ast.get_docstring(tree) or ""), *_asserted_in(tree), *_installed_in(tree))
+            return {**self.limits, **limits_by((*told_by_notebook(notebook.raw), *asserted))}
+        told = (*installed_by(ast.get_docstring(tree) or ""), *asserted, *_installed_in(tree))
         return {**self.limits, **limits_by(told)}
 
     @cached_property
