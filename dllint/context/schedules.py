@@ -10,7 +10,7 @@ from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources, receiver_of
 from dllint.dataclass import dataclass
-from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
+from dllint.events import LibraryCall, OpaqueCall, OptimizerCreated, OptimizerStep, SchedulerCreated, SchedulerStep
 from dllint.interp.ask.factors import spans_of
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.counted_loops import is_of_few_rounds
@@ -20,6 +20,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.interp.source.reached_calls import reached_calls
 from dllint.sites import Module, Site
+from dllint.structure import Loop
 from dllint.values import Function, Instance, Items, Value
 
 _CHANGES = {"StepLR": "step_size", "MultiStepLR": "milestones"}
@@ -159,16 +160,27 @@ class Schedules(Optimizers, Paths, Sources):
     def _step_after(self, made: SchedulerCreated) -> OptimizerStep | None:
         """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made.
 
-        A loop over a few batches tries out whether a training would run, and needs no schedule.
+        A loop over a few batches tries out whether a training would run, and needs no schedule. Of what a loop of runs
+        makes anew, only what lies within a run counts: epochs and their batches.
         """
+        around = self.loops_around(made)
+        if around and not self._is_made_with_its_optimizer(made, around[0]):
+            return None
         for step in self.steps():
-            loops = self.loops_around(step)
-            is_trial = len(loops) == 1 and is_of_few_rounds(loops[0].site.node)
-            is_repeated = bool(loops) and not is_trial and not self.loops_around(made)
+            loops = [loop for loop in self.loops_around(step) if loop not in around]
+            is_trial = len(loops) == 1 and (bool(around) or is_of_few_rounds(loops[0].site.node))
+            is_repeated = bool(loops) and not is_trial
             is_later = self.position(step) > self.position(made) and not self.exclusive(step, made)
             if is_repeated and is_later and not self.is_managed(step) and self.is_same(step.optimizer, made.optimizer):
                 return step
         return None
+
+    def _is_made_with_its_optimizer(self, made: SchedulerCreated, loop: Loop) -> bool:
+        """Whether a loop makes the optimizer of a scheduler anew as well: each iteration is a run of its own."""
+        return any(
+            loop in self.loops_around(event) and self.is_same(event.optimizer, made.optimizer)
+            for event in self.all_of(OptimizerCreated)
+        )
 
     def _has_optimizer(self, scheduler: Value, optimizer: Value | None) -> bool:
         return any(
