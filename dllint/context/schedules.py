@@ -11,6 +11,7 @@ from dllint.context.paths import Paths
 from dllint.context.sources import Sources, receiver_of
 from dllint.dataclass import dataclass
 from dllint.events import LibraryCall, OpaqueCall, OptimizerCreated, OptimizerStep, SchedulerCreated, SchedulerStep
+from dllint.forms import attribute_of
 from dllint.interp.ask.factors import spans_of
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.counted_loops import is_of_few_rounds
@@ -21,7 +22,7 @@ from dllint.interp.source.positions import enclosing_definition, statement_aroun
 from dllint.interp.source.reached_calls import reached_calls
 from dllint.sites import Module, Site
 from dllint.structure import Loop
-from dllint.values import Function, Instance, Items, Value
+from dllint.values import Function, Instance, Items, Symbol, Value
 
 _CHANGES = {"StepLR": "step_size", "MultiStepLR": "milestones"}
 _STEEP = 0.95  # for each batch: 100 leave 1/170 of the rate
@@ -80,6 +81,20 @@ class Schedules(Optimizers, Paths, Sources):
             if any(isinstance(each.ctx, ast.Store) for each in held):
                 return True
         return False
+
+    def is_set_to_batches(self, value: Value) -> bool:
+        """Whether a value is an attribute that another method of its class sets to a number of batches.
+
+        So is `self.steps`, where a `setup` that a framework calls has `self.steps = len(self.train_loader) * epochs`.
+        """
+        if attribute_of(value) is None or not isinstance(value, Symbol) or value.site is None:
+            return False
+        read, owner = ast.unparse(value.site.node), next(iter(self.ancestors(value.site, ast.ClassDef)), None)
+        if owner is None or not read.startswith("self."):
+            return False
+        put = nodes_of(owner).of(ast.Assign)
+        made = [each.value for each in put if any(ast.unparse(target) == read for target in each.targets)]
+        return any(map(_counts_batches, made))
 
     def may_step_elsewhere(self, step: SchedulerStep) -> bool:
         """Whether the scheduler of a step takes others at another place, or is given to code that is not seen."""
@@ -263,6 +278,19 @@ class Schedules(Optimizers, Paths, Sources):
 def _place(call: ast.AST) -> tuple[int, int, str]:
     """Where a call stands, and what it says: a tree may have been made again in between."""
     return getattr(call, "lineno", 0), getattr(call, "col_offset", 0), ast.unparse(call)
+
+
+def _counts_batches(made: ast.expr) -> bool:
+    """Whether an expression has the length of a loader as a factor, and divides nothing by it."""
+    if isinstance(made, ast.BinOp):
+        sides = (made.left,) if isinstance(made.op, ast.Div | ast.FloorDiv) else (made.left, made.right)
+        return any(map(_counts_batches, sides))
+    if isinstance(made, ast.Call) and getattr(made.func, "id", "") == "int" and len(made.args) == 1:
+        return _counts_batches(made.args[0])
+    if not isinstance(made, ast.Call) or getattr(made.func, "id", "") != "len" or len(made.args) != 1:
+        return False
+    measured = made.args[0].func if isinstance(made.args[0], ast.Call) else made.args[0]
+    return role_by_name(getattr(measured, "attr", getattr(measured, "id", ""))) == "loader"
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -332,9 +332,8 @@ def _counts_epochs_again(ctx: Context, value: Value) -> bool:
 def _is_number_of_batches(value: Value, ctx: Context) -> bool:
     if not isinstance(value, Symbol) or not value.inputs:
         return False
-    return value.detail == "estimated_stepping_batches" or (
-        value.name == "len" and ctx.guessed_role(value.inputs[0]) == "loader"
-    )
+    is_length = value.name == "len" and ctx.guessed_role(value.inputs[0]) == "loader"
+    return value.detail == "estimated_stepping_batches" or is_length or ctx.is_set_to_batches(value)
 
 
 def _assumed_of_size(scheduler: Instance, ctx: Context) -> Iterator[Assumption]:
