@@ -48,6 +48,7 @@ Clones the tensors. Unsafe because another model is kept then: the best.
 269 public repositories, of which 41 keep a state dict in a variable: 1 finding, true. Of 4 questions two are true, one
 is false (the state is saved in the iteration in which it is taken) and one is doubtful. Steps of one of several
 optimizers add none in 523. Averages that are the weights themselves: no finding in 763.
+Classes that decay them in place: none in 800.
 """
 
 from __future__ import annotations
