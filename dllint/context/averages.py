@@ -9,14 +9,19 @@ from functools import lru_cache
 
 from dllint.context.sources import Sources
 from dllint.dataclass import dataclass
+from dllint.events import AttributeAssigned
+from dllint.forms import element_of
+from dllint.interp.source.averaged_in_place import averaged_in_place
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.topics import speaks_of
 from dllint.interp.source.trees import walk
 from dllint.sites import Site
+from dllint.values import Class, Instance, Symbol, Value
 
 _UPDATES = frozenset(("update", "update_parameters", "step", "update_average", "update_model_average", "update_ema"))
 _RATE = re.compile(r"decay|beta|alpha|tau|rate|momentum", re.IGNORECASE)
 _COUNTS = re.compile(r"updates|decay|step|count|num_", re.IGNORECASE)
+_SAME_STORAGE = ((".detach", None), ("attribute", "data"))
 _KEEPS = ("save", "state_dict", "register", "checkpoint", "push", "export", "dump")
 
 
@@ -27,6 +32,15 @@ class Average:
     name: str
     site: Site
     given: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAverage:
+    """Parameters of a model that are kept as an average without a copy, and a call that updates them in place."""
+
+    model: Value
+    kept: Site
+    update: Site
 
 
 class Averages(Sources):
@@ -45,6 +59,31 @@ class Averages(Sources):
                         given = tuple(_name_of(each) for call in calls for each in _given_to(call))
                         found.setdefault(name, Average(name, Site(module, node), given))
                 yield from (each for each in found.values() if self._is_updated(each))
+
+    def averages_of_themselves(self) -> Iterator[SharedAverage]:
+        """The averages of objects of the project whose entries are the very parameters of the model that they average.
+
+        `self.shadow = {name: p.data ...}` has no copies, so that `self.shadow[name].mul_(decay)` changes the model.
+        """
+        known: set[tuple[int, str]] = set()
+        for event in self.all_of(AttributeAssigned):
+            owner, name = event.target, event.attribute
+            if not isinstance(owner, Instance) or not isinstance(owner.cls, Class) or (id(owner), name) in known:
+                continue
+            known.add((id(owner), name))
+            found, module = averaged_in_place(owner.cls.node, name), owner.cls.module
+            model = owner.attributes.get(found.model) if found is not None else None
+            if found is not None and model is not None:
+                yield SharedAverage(model, Site(module, found.kept), Site(module, found.update))
+
+    @staticmethod
+    def model_of_parameter(value: Value) -> Value | None:
+        """The model of which a value is a parameter itself, detached or not: `p.data for p in model.parameters()`."""
+        while isinstance(value, Symbol) and value.inputs and (value.name, value.detail) in _SAME_STORAGE:
+            value = value.inputs[0]
+        listed = element_of(value)
+        is_parameters = isinstance(listed, Symbol) and listed.name == "parameters" and bool(listed.inputs)
+        return listed.inputs[0] if is_parameters and isinstance(listed, Symbol) else None
 
     def is_kept(self, average: Average) -> bool:
         """Whether any code of the program's files puts an average into what is saved, or saves it.

@@ -11,7 +11,7 @@ from dllint.context.base import ProgramView
 from dllint.events import LibraryCall
 from dllint.interp.ask.axes import Axes
 from dllint.interp.ask.axis_moves import number, squeezed
-from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
+from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, sums_another_axis, told_axis
 from dllint.interp.ask.exchanges import is_exchanged_around
 from dllint.interp.ask.guessed_shapes import GuessedAxes
 from dllint.interp.ask.mixing import is_mix
@@ -144,6 +144,12 @@ class AxesOfTensors(ProgramView):
         they are applied: another product sums the axis that they sum to one over."""
         results = (event.result for event in self.all_of(LibraryCall))
         return is_mix(product, found, [each for each in results if isinstance(each, Symbol)], self.shape)
+
+    def are_weights_of_another_axis(self, softmax: Symbol) -> bool:
+        """Whether a product sums what a softmax made over another axis than its own, masked and scaled or not."""
+        results = (event.result for event in self.all_of(LibraryCall))
+        products = (each for each in results if isinstance(each, Symbol))
+        return any(sums_another_axis(product, softmax, self.shape) for product in products)
 
     def axis_of_softmax(self, softmax: Symbol) -> int | None:
         """The axis that a softmax is told, as a number."""

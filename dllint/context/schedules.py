@@ -10,7 +10,8 @@ from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources, receiver_of
 from dllint.dataclass import dataclass
-from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
+from dllint.events import LibraryCall, OpaqueCall, OptimizerCreated, OptimizerStep, SchedulerCreated, SchedulerStep
+from dllint.forms import attribute_of
 from dllint.interp.ask.factors import spans_of
 from dllint.interp.ask.first_rates import is_zero_at_first
 from dllint.interp.run.roles import role_by_name
@@ -21,7 +22,8 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.interp.source.reached_calls import reached_calls
 from dllint.sites import Module, Site
-from dllint.values import Function, Instance, Items, Value
+from dllint.structure import Loop
+from dllint.values import Function, Instance, Items, Symbol, Value
 
 _CHANGES = {"StepLR": "step_size", "MultiStepLR": "milestones"}
 _STEEP = 0.95  # for each batch: 100 leave 1/170 of the rate
@@ -80,6 +82,20 @@ class Schedules(Optimizers, Paths, Sources):
             if any(isinstance(each.ctx, ast.Store) for each in held):
                 return True
         return False
+
+    def is_set_to_batches(self, value: Value) -> bool:
+        """Whether a value is an attribute that another method of its class sets to a number of batches.
+
+        So is `self.steps`, where a `setup` that a framework calls has `self.steps = len(self.train_loader) * epochs`.
+        """
+        if attribute_of(value) is None or not isinstance(value, Symbol) or value.site is None:
+            return False
+        read, owner = ast.unparse(value.site.node), next(iter(self.ancestors(value.site, ast.ClassDef)), None)
+        if owner is None or not read.startswith("self."):
+            return False
+        put = nodes_of(owner).of(ast.Assign)
+        made = [each.value for each in put if any(ast.unparse(target) == read for target in each.targets)]
+        return any(map(_counts_batches, made))
 
     def may_step_elsewhere(self, step: SchedulerStep) -> bool:
         """Whether the scheduler of a step takes others at another place, or is given to code that is not seen."""
@@ -186,16 +202,27 @@ class Schedules(Optimizers, Paths, Sources):
     def _step_after(self, made: SchedulerCreated) -> OptimizerStep | None:
         """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made.
 
-        A loop over a few batches tries out whether a training would run, and needs no schedule.
+        A loop over a few batches tries out whether a training would run, and needs no schedule. Of what a loop of runs
+        makes anew, only what lies within a run counts: epochs and their batches.
         """
+        around = self.loops_around(made)
+        if around and not self._is_made_with_its_optimizer(made, around[0]):
+            return None
         for step in self.steps():
-            loops = self.loops_around(step)
-            is_trial = len(loops) == 1 and is_of_few_rounds(loops[0].site.node)
-            is_repeated = bool(loops) and not is_trial and not self.loops_around(made)
+            loops = [loop for loop in self.loops_around(step) if loop not in around]
+            is_trial = len(loops) == 1 and (bool(around) or is_of_few_rounds(loops[0].site.node))
+            is_repeated = bool(loops) and not is_trial
             is_later = self.position(step) > self.position(made) and not self.exclusive(step, made)
             if is_repeated and is_later and not self.is_managed(step) and self.is_same(step.optimizer, made.optimizer):
                 return step
         return None
+
+    def _is_made_with_its_optimizer(self, made: SchedulerCreated, loop: Loop) -> bool:
+        """Whether a loop makes the optimizer of a scheduler anew as well: each iteration is a run of its own."""
+        return any(
+            loop in self.loops_around(event) and self.is_same(event.optimizer, made.optimizer)
+            for event in self.all_of(OptimizerCreated)
+        )
 
     def _has_optimizer(self, scheduler: Value, optimizer: Value | None) -> bool:
         return any(
@@ -278,6 +305,19 @@ class Schedules(Optimizers, Paths, Sources):
 def _place(call: ast.AST) -> tuple[int, int, str]:
     """Where a call stands, and what it says: a tree may have been made again in between."""
     return getattr(call, "lineno", 0), getattr(call, "col_offset", 0), ast.unparse(call)
+
+
+def _counts_batches(made: ast.expr) -> bool:
+    """Whether an expression has the length of a loader as a factor, and divides nothing by it."""
+    if isinstance(made, ast.BinOp):
+        sides = (made.left,) if isinstance(made.op, ast.Div | ast.FloorDiv) else (made.left, made.right)
+        return any(map(_counts_batches, sides))
+    if isinstance(made, ast.Call) and getattr(made.func, "id", "") == "int" and len(made.args) == 1:
+        return _counts_batches(made.args[0])
+    if not isinstance(made, ast.Call) or getattr(made.func, "id", "") != "len" or len(made.args) != 1:
+        return False
+    measured = made.args[0].func if isinstance(made.args[0], ast.Call) else made.args[0]
+    return role_by_name(getattr(measured, "attr", getattr(measured, "id", ""))) == "loader"
 
 
 def _is_number(node: ast.expr) -> bool:

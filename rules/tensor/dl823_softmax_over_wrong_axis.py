@@ -26,7 +26,7 @@ two softmaxes (as in co-attention), products that mix the weights of several hea
 capsules and slots, which compete for their inputs on purpose. Softmaxes over axis 0 of what was squeezed of all axes
 with one step, as the scores of the single state that an agent sees. As a question only: weights that are not applied
 as they lie (`weights @ values`) but turned round, or from the other side, as what assigns pixels to nodes is; the
-scores of queries and a single key.
+scores of queries and a single key, unless what applies the weights sums another axis.
 
 ## Fix (unsafe)
 Normalizes over the axis that the product sums. Unsafe because it changes what the network computes, as it should.
@@ -179,8 +179,11 @@ def _assumed_of_attention(found: Contraction) -> Iterator[Assumption]:
 
 
 def _assumed_of_key(softmax: Value, ctx: Context) -> Iterator[Assumption]:
-    """That more than one key is wanted, where the scores are products of queries and a single key."""
-    if isinstance(softmax, Symbol) and ctx.is_of_products(softmax):
+    """That more than one key is wanted, where the scores are products of queries and a single key.
+
+    Those are no keys whose axis is another one than the product sums that applies the weights.
+    """
+    if isinstance(softmax, Symbol) and ctx.is_of_products(softmax) and not ctx.are_weights_of_another_axis(softmax):
         yield Assumption(
             "effect", "there is to be more than one key, as with a single one its value is all that counts"
         )

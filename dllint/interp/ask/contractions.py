@@ -9,6 +9,7 @@ from dllint.dataclass import dataclass
 from dllint.interp.ask import axis_moves
 from dllint.interp.ask.axis_patterns import einsum_terms
 from dllint.interp.ask.shape import Shape
+from dllint.interp.ask.sizes import Size
 from dllint.values import Instance, Symbol, Value
 
 PRODUCTS = frozenset(("@", "torch.matmul", "torch.bmm", "torch.mm"))
@@ -151,6 +152,32 @@ def told_axis(softmax: Symbol) -> int | None:
     if softmax.name.endswith("()"):
         return axis_moves.number(layer.arguments.get(0, "dim")) if isinstance(layer, Instance) else None
     return axis_moves.number(axis_moves.keyword(softmax, 0, "dim"))
+
+
+def sums_another_axis(product: Symbol, softmax: Symbol, shape_of: _ShapeOf) -> bool:
+    """Whether a product sums weights of a softmax over an axis of several steps that is not the one of the softmax.
+
+    They may have been masked before, or divided by what they sum to.
+    """
+    axis, shape = softmax_axis(softmax, shape_of), shape_of(softmax)
+    return axis is not None and any(
+        summed not in (None, axis) and shape.axis(summed or 0) != Size() and _is_scaled(operand, softmax)
+        for operand, summed in summed_of(product)
+    )
+
+
+def _is_scaled(value: Value, softmax: Symbol, depth: int = 0) -> bool:
+    """Whether a value is what a softmax returned, with its axes where they were."""
+    if value is softmax or depth > _MAX_STEPS:
+        return value is softmax
+    if isinstance(value, Choice):
+        return any(_is_scaled(option, softmax, depth + 1) for _, option in value.options)
+    if not isinstance(value, Symbol) or not value.inputs:
+        return False
+    if value.name in SCALING:
+        return any(_is_scaled(each, softmax, depth + 1) for each in value.inputs)
+    before = axis_moves.before_same_axes(value)
+    return before is not None and _is_scaled(before, softmax, depth + 1)
 
 
 def is_of_products(value: Value, depth: int = 0) -> bool:

@@ -16,7 +16,8 @@ MAKES_TENSOR = re.compile(
 _ONLY_OF_TENSORS = frozenset(
     ("shape", "size", "dim", "ndim", "numel", "item", "view", "reshape", "permute", "transpose", "squeeze", "unsqueeze",
      "flatten", "contiguous", "argmax", "max", "min", "mean", "sum", "long", "clamp", "expand", "repeat", "backward",
-     "clone", "detach", "masked_fill", "numpy", "dtype", "tolist", "eq", "abs", "softmax", "sigmoid")
+     "clone", "detach", "masked_fill", "numpy", "dtype", "tolist", "eq", "abs", "softmax", "sigmoid",
+     "sqrt", "rsqrt", "exp", "square", "pow", "tanh", "log_softmax")
 )  # fmt: skip
 _ALSO_OF_MODULES = frozenset(("to", "cuda", "cpu", "float", "half", "double", "requires_grad", "device"))
 _TAKING = ("model", "net", "network", "criterion", "loss_fn", "loss_func", "loss_function", "generator", "generate")
