@@ -276,7 +276,7 @@ def _is_option(seed: RandomSeeded, ctx: Context) -> bool:
         for word in ("seed", "random_seed", "manual_seed", "random_state")
         for module, tree in ctx.trees(word)
         for node in (*nodes_of(tree).attributes.get(word, ()), *nodes_of(tree).names.get(word, ()))
-        if isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
     )
     calls = (next(iter(ctx.ancestors(Site(module, node), ast.Call)), None) for module, node in given)
     return all(call is None or id(call) in seeding or _shows(call) for call in calls)
