@@ -242,7 +242,7 @@ def _marks_padding(mask: Value, is_kept: bool, call: LossCall, ctx: Context) -> 
 
 def _counts_up_to_lengths(mask: Symbol, is_kept: bool, ctx: Context) -> bool:
     """Whether a mask is true of the positions within a length: `torch.arange(longest) < lengths.unsqueeze(1)`."""
-    sides = [_repeated(each, ctx) for each in mask.inputs[:2]] if mask.name == "compare" else []
+    sides = [_before_repeats(each, ctx) for each in mask.inputs[:2]] if mask.name == "compare" else []
     ranges = [isinstance(each, Symbol) and each.name == "torch.arange" for each in sides]
     if len(sides) != _SIDES or ranges.count(True) != 1:
         return False
@@ -254,7 +254,7 @@ def _counts_up_to_lengths(mask: Symbol, is_kept: bool, ctx: Context) -> bool:
     return mask.detail == wanted and ctx.speaks_of("sequence-length", *names)
 
 
-def _repeated(value: Value, ctx: Context) -> Value:
+def _before_repeats(value: Value, ctx: Context) -> Value:
     """A value before reshapes, and before it is repeated for each sample or position."""
     for _ in range(_MAX_STEPS):
         value = _unchanged(value, ctx)

@@ -89,7 +89,7 @@ _OF_TORCH = (
     "set_rng_state",
     "set_determinism",
 )  # what may seed torch
-_OPTION = re.compile(r"(?i)(?:random_?|manual_?|global_?|rand_?)?seed|random_?state")
+_OPTIONS = ("seed", "random_seed", "manual_seed", "random_state")  # what the seed of a run is called
 _SHOWING = ("print", "format", "info", "debug", "str", "join", "log", "write")
 _OF_A_PART = re.compile(r"(?i)num_?py|^np_|_np$|data|split|sampl")  # and not for the whole run
 
@@ -264,7 +264,7 @@ def _is_for_a_run(seed: RandomSeeded, ctx: Context) -> bool:
 def _is_option(seed: RandomSeeded, ctx: Context) -> bool:
     """Whether a seed is the option of a script that is called so, and that nothing else is given but what shows it."""
     option = seed.seed
-    if not isinstance(option, Setting) or _OPTION.fullmatch(option.name.rpartition(".")[2]) is None:
+    if not isinstance(option, Setting) or option.name.rpartition(".")[2] not in _OPTIONS:
         return False
     scopes = _scopes_of_seed(seed)
     is_of_other = any(ctx.speaks_of(topic, *scopes) for topic in ("environment", "rank"))
@@ -273,7 +273,7 @@ def _is_option(seed: RandomSeeded, ctx: Context) -> bool:
     seeding = {id(each.site.node) for each in ctx.all_of(RandomSeeded)}
     given = (
         (module, node)
-        for word in ("seed", "random_seed", "manual_seed", "random_state")
+        for word in _OPTIONS
         for module, tree in ctx.trees(word)
         for node in (*nodes_of(tree).attributes.get(word, ()), *nodes_of(tree).names.get(word, ()))
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
