@@ -30,6 +30,7 @@ from dllint.interp.source.batchwise import (
 )
 from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.imported import dotted_name, imported_names
+from dllint.interp.source.loss_terms import is_term_of, part_taken
 from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, kind_of_class, meters_in
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
@@ -193,7 +194,7 @@ class Scores(Phases):
         expression = plain(added.added, one.node)
         loss = self.loss_in(one, expression)
         if loss is None:
-            loss = self._returned_by(one, expression)
+            loss = self._returned_by(one, added, expression)
         elif loss.site.node is not expression:
             return None
         if loss is None:
@@ -213,14 +214,17 @@ class Scores(Phases):
         losses = (event for event in walk(one.loop.body) if isinstance(event, LossCall))
         return next((event for event in losses if id(event.site.node) in nodes), None)
 
-    def _returned_by(self, one: BatchLoop, call: ast.AST) -> LossCall | None:
-        """The loss that a function of the project computes and returns for a call in a loop, perhaps as a number."""
+    def _returned_by(self, one: BatchLoop, added: Sum, call: ast.AST) -> LossCall | None:
+        """The loss that a function of the project computes and returns for a call in a loop, perhaps as a number, first
+        among several things, or as a term of a sum with fixed weights."""
         for event in walk(one.loop.body):
             frame = event.frame
             if isinstance(event, LossCall) and frame.call is not None and frame.call.node is call and frame.definition:
                 function = frame.definition.node
                 returns = [each.value for each in nodes_of(function).of(ast.Return)]
-                if len(returns) == 1 and returns[0] is not None and _stands_for(returns[0], event.site.node, function):
+                whole = returns[0] if len(returns) == 1 else None
+                returned = part_taken(whole, added, one.node, call) if whole is not None else None
+                if returned is not None and is_term_of(event.site.node, returned, function):
                     return event
         return None
 
@@ -338,17 +342,6 @@ def _parameter_behind(read: ast.Name, function: ast.FunctionDef) -> str:
     value = bound[0].operand if bound and isinstance(bound[0], ast.UnaryOp) else bound[0] if bound else None
     is_plain = isinstance(value, ast.Name) and all(isinstance(each.ctx, ast.Load) for each in nodes.names[value.id])
     return value.id if is_plain and isinstance(value, ast.Name) else ""
-
-
-def _stands_for(expression: ast.expr, made: ast.AST, function: ast.AST) -> bool:
-    """Whether what a function returns is a value that it computes, or the only one that a variable is bound to."""
-    expression = as_number(expression)
-    if isinstance(expression, ast.Name):
-        name = expression.id
-        stores = [node for node in nodes_of(function).names.get(name, ()) if isinstance(node.ctx, ast.Store)]
-        bound = last_bound(name, function, expression.lineno)
-        expression = as_number(bound) if bound is not None and len(stores) == 1 else expression
-    return expression is made
 
 
 def _is_of_all(sources: list[Value]) -> bool:

@@ -70,7 +70,10 @@ from dllint.api import (
 _MASKS = ("attention_mask", "encoder_attention_mask", "inputs_embeds")
 _TAKEN = ("attention_mask", "attention_masks", "attn_mask")
 _SEGMENTS = ("token_type_ids", "token_type_id", "token_types", "segment_ids", "segment_id", "segments")
-_PADS = r"\bpadding\s*=\s*(True|['\"](max_length|longest))|\bpad_to_max_length\s*=\s*True|\bDataCollatorWithPadding\b"
+_PADS = (
+    r"\bpadding\s*=\s*(True|['\"](max_length|longest))|\bpad_to_max_length\s*=\s*True|\bDataCollatorWithPadding\b"
+    r"|\bpad_on_left\b|\bpad_token_segment_id\b|\bconvert_examples_to_features\(|\bpad_sequence\("
+)
 
 
 def is_handled_by_hand(event: Event, batch: PaddedBatch | None, ctx: Context) -> bool:

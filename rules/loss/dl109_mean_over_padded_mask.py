@@ -52,6 +52,8 @@ _FOR_EACH = frozenset(
     ("negative", "*", "+", "-", "/", ".neg", ".mul", ".gather", "torch.gather", "torch.neg", "torch.mul", "slice")
 )  # what makes a loss for each element of logarithms
 _SUMS = frozenset((".sum", "torch.sum", ".mean", "torch.mean"))  # of one axis
+_REPEATS = frozenset((".repeat", ".expand", ".expand_as", "torch.tile", "index", "slice"))
+_SIDES = 2
 _MAX_STEPS = 40
 
 
@@ -61,7 +63,7 @@ class MeanOverPaddedMask(Rule):
     category = "correctness"
     severity = "error"
     since = "0.1.0"
-    triggers = (("mean",), ("reduction", "log_softmax", "LogSoftmax"))
+    triggers = (("mean",), ("reduction", "reduce", "log_softmax", "LogSoftmax"))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
@@ -98,7 +100,11 @@ class MeanOverPaddedMask(Rule):
 
 
 def _is_for_each(call: LossCall, ctx: Context) -> bool:
-    return bool(ctx.constant(call.options.get("reduction")) == "none")
+    """Whether a loss is one number for each element, also as releases before 1.0 say it: `reduce=False`."""
+    reduce = call.options.get("reduce")
+    return bool(ctx.constant(call.options.get("reduction")) == "none") or (
+        reduce is not None and ctx.constant(reduce) is False
+    )
 
 
 def _means(loss: Value | None, ctx: Context) -> Iterator[Symbol]:
@@ -219,16 +225,43 @@ def _unchanged(value: Value, ctx: Context) -> Value:
 
 
 def _marks_padding(mask: Value, is_kept: bool, call: LossCall, ctx: Context) -> bool:
-    """Whether a mask tells padding from the rest: it compares the targets with a number, or is called so."""
+    """Whether a mask tells padding from the rest: it compares the targets with a number, or positions with lengths, or
+    is called so."""
     mask = _unchanged(mask, ctx)
     if isinstance(mask, Symbol) and mask.name == "~":
         return _marks_padding(mask.inputs[0], not is_kept, call, ctx)
+    if isinstance(mask, Symbol) and _counts_up_to_lengths(mask, is_kept, ctx):
+        return True
     if isinstance(mask, Symbol) and mask.name in (*_COMPARED, ".eq", "torch.eq") and call.target is not None:
         kind = mask.detail if mask.name == "compare" else mask.name.rpartition(".")[2]
         is_told = kind in (("NotEq", "Gt", "ne", "gt") if is_kept else ("Eq", "eq"))
         return is_told and _unchanged(mask.inputs[0], ctx) is _unchanged(call.target, ctx)
     name = ctx.name_of(mask)
     return "mask" in name.lower() and (ctx.speaks_of("padding", name) or "attention" in name.lower())
+
+
+def _counts_up_to_lengths(mask: Symbol, is_kept: bool, ctx: Context) -> bool:
+    """Whether a mask is true of the positions within a length: `torch.arange(longest) < lengths.unsqueeze(1)`."""
+    sides = [_before_repeats(each, ctx) for each in mask.inputs[:2]] if mask.name == "compare" else []
+    ranges = [isinstance(each, Symbol) and each.name == "torch.arange" for each in sides]
+    if len(sides) != _SIDES or ranges.count(True) != 1:
+        return False
+    first = "Lt" if is_kept else "GtE"  # where the positions stand first
+    wanted = first if ranges[0] else {"Lt": "Gt", "GtE": "LtE"}[first]
+    node = mask.site.node if mask.site is not None else None
+    written = [node.left, *node.comparators][ranges.index(False)] if isinstance(node, ast.Compare) else None
+    names = [getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(written)] if written else []
+    return mask.detail == wanted and ctx.speaks_of("sequence-length", *names)
+
+
+def _before_repeats(value: Value, ctx: Context) -> Value:
+    """A value before reshapes, and before it is repeated for each sample or position."""
+    for _ in range(_MAX_STEPS):
+        value = _unchanged(value, ctx)
+        if not isinstance(value, Symbol) or value.name not in _REPEATS or not value.inputs:
+            break
+        value = value.inputs[0]
+    return value
 
 
 def _sum_over_mask(at: Site, ctx: Context) -> Edits:

@@ -20,8 +20,9 @@ of .402.
     print(total / len(val_loader.dataset))
 
 ## Not reported
-Losses with `reduction="sum"`, also where that is set on the loss object later, and those of the project, which may be
-sums; what is multiplied by a size, before or after it is divided; batches of one.
+Losses with `reduction="sum"`, also where that is set on the loss object later; those of the project, which may be sums,
+unless they return a mean of torch's, or add one up with fixed weights (`self.alpha * l1 + penalty`); what is multiplied
+by a size, before or after it is divided; batches of one.
 Means of batch means, where the last batch counts as much as a full one, are not reported either: the error is small.
 
 ## Fix (unsafe)

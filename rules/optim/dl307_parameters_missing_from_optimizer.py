@@ -286,6 +286,8 @@ def _is_given_elsewhere(made: OptimizerCreated, parts: list[Value], ctx: Context
     """Whether another optimizer or group of parameters has some of these, or may have them."""
     others: list[OptimizerCreated | ParametersAdded] = [*ctx.all_of(OptimizerCreated), *ctx.all_of(ParametersAdded)]
     for other in (each for each in others if each is not made):
+        if other.parameters is not None and ctx.reaches(other.parameters, made.optimizer):
+            continue  # what wraps it, as `Lookahead(optimizer)` does, has what it has
         held = ctx.modules_in(other.parameters)[0]
         is_of_them = any(ctx.reaches(module, part) or ctx.reaches(part, module) for module in held for part in parts)
         if (is_of_them or not held) and not ctx.exclusive(other, made):

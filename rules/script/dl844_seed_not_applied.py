@@ -25,8 +25,9 @@ So it is where a function that is there to seed a run leaves torch out: the run 
 and the order of the batches are others each time.
 
 ## Not reported
-Scripts that seed nothing; a script that seeds other generators than torch's outside of a function for that, in a worker
-or in an environment, or trains nothing that torch draws for; single numbers, but for those in tables of vectors that
+Scripts that seed nothing; a script that seeds other generators than torch's outside of a function for that and not by
+its option `--seed`, or gives that option to anything else, in a worker or in an environment, or trains nothing that
+torch draws for; single numbers, but for those in tables of vectors that
 weights start from; draws that decide about nothing that is trained (a port, a name, a sample to look at); draws in
 worker processes, which torch seeds; what is seeded by the time alone, or only for a part of the data (in
 `get_dataloader`); what is drawn once, where a file is not there yet that keeps it; code with a seeding function of a
@@ -57,6 +58,7 @@ from dllint.api import (
     Program,
     RandomSeeded,
     Rule,
+    Setting,
     Site,
     nodes_of,
 )
@@ -89,6 +91,8 @@ _OF_TORCH = (
     "set_rng_state",
     "set_determinism",
 )  # what may seed torch
+_OPTIONS = ("seed", "random_seed", "manual_seed", "random_state")  # what the seed of a run is called
+_SHOWING = ("print", "format", "info", "debug", "str", "join", "log", "write")
 _OF_A_PART = re.compile(r"(?i)num_?py|^np_|_np$|data|split|sampl")  # and not for the whole run
 
 
@@ -202,17 +206,18 @@ class SeedNotApplied(Rule):
     def _without_torch(self, seeds: list[RandomSeeded], ctx: Context) -> Iterator[Finding]:
         """Where a function that seeds a run, by its name, seeds all but torch."""
         first = next(iter(ctx.all_of(OptimizerStep)), None)
-        seed = next((each for each in seeds if _is_for_a_run(each, ctx)), None)
+        seed = next((each for each in seeds if _is_for_a_run(each, ctx) or _is_option(each, ctx)), None)
         drawn = _drawn_by_torch(seed, ctx) if seed is not None else None
         if seed is None or first is None or drawn is None or ctx.position(seed) > ctx.position(first):
             return
         if seeded_out_of_sight(seed, ctx) or _may_seed_torch(ctx):
             return
+        name = f"`{seed.frame.function}` does" if _is_for_a_run(seed, ctx) else "the option for the seed does"
         draws = "draws the first weights" if isinstance(drawn, OptimizerCreated) else "draws the order of the samples"
         yield ctx.finding(
             self,
             seed,
-            f"`{seed.frame.function}` does not seed torch, which draws the weights and the order of the samples",
+            f"{name} not seed torch, which draws the weights and the order of the samples",
             on=[drawn, first],
             effect="each run starts from other weights, or takes the samples in another order",
             help="seed it as well: `torch.manual_seed(seed)`",
@@ -256,6 +261,31 @@ def _is_for_a_run(seed: RandomSeeded, ctx: Context) -> bool:
     is_of_part = any(_OF_A_PART.search(each) for each in names) or name.strip("_") == "seed"
     is_of_other = any(ctx.speaks_of(topic, *names) for topic in ("environment", "rank"))
     return "seed" in name.lower() and not (is_of_data or is_of_part or is_of_other)
+
+
+def _is_option(seed: RandomSeeded, ctx: Context) -> bool:
+    """Whether a seed is the option of a script that is called so, and that nothing else is given but what shows it."""
+    option = seed.seed
+    if not isinstance(option, Setting) or option.name.rpartition(".")[2] not in _OPTIONS:
+        return False
+    scopes = _scopes_of_seed(seed)
+    is_of_other = any(ctx.speaks_of(topic, *scopes) for topic in ("environment", "rank"))
+    if is_of_other or any(_OF_A_PART.search(each) or "worker" in each.lower() for each in scopes):
+        return False
+    seeding = {id(each.site.node) for each in ctx.all_of(RandomSeeded)}
+    given = (
+        (module, node)
+        for word in _OPTIONS
+        for module, tree in ctx.trees(word)
+        for node in (*nodes_of(tree).attributes.get(word, ()), *nodes_of(tree).names.get(word, ()))
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    )
+    calls = (next(iter(ctx.ancestors(Site(module, node), ast.Call)), None) for module, node in given)
+    return all(call is None or id(call) in seeding or _shows(call) for call in calls)
+
+
+def _shows(call: ast.Call) -> bool:
+    return ast.unparse(call.func).rpartition(".")[2] in _SHOWING
 
 
 def _may_seed_torch(ctx: Context) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dllint.choices import Choice, choose
-from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
+from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall, OptimizerStep
 from dllint.forms import class_of, described
 from dllint.interp.run import containers, instances, library, methods, modules, names, records, roles, strings
 from dllint.interp.run.attributes import get_attribute
@@ -230,12 +230,24 @@ def _class_method(machine: Machine, base: Instance, name: str, arguments: Argume
                 return modules.call_module(machine, base, arguments, site)  # the same as calling the model
             if name == "set_epoch":
                 machine.emit(EpochSet(site, base))
+            if name == "step" and _updates_by_itself(member, base.cls, arguments):
+                machine.emit(OptimizerStep(site, base))
             return _call_member(machine, base, base.cls, member, arguments, site)
         if member is not None:
             return call(machine, member, arguments, site)
     elif name == "forward" and role_of(machine, base) in ("module", "wrapper"):
         return modules.call_instance(machine, base, arguments, site)
     return methods.call_library_method(machine, base, name, arguments, site)
+
+
+def _updates_by_itself(step: Function, cls: Class, arguments: Arguments) -> bool:
+    """Whether the step of a class is that of an optimizer which works out what to add, and asks no other to step.
+
+    One that is given a closure computes gradients first, or in between.
+    """
+    is_optimizer = any(name.startswith("torch.optim.") and "lr_scheduler" not in name for name in cls.library_bases)
+    has_closure = not all(modules.is_none(each) for each in arguments.all())
+    return is_optimizer and not has_closure and not any("step" in each for each in nodes_of(step.node).attributes)
 
 
 def _call_member(

@@ -28,6 +28,7 @@ Topic = Literal[
     "options", "mode", "coupled-decay", "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do",
     "lasting", "across-samples", "all-pairs", "set-aside", "texts", "identities", "one-number", "environment",
     "fine-tuning", "sameness", "run-of-its-own", "beginning-again", "starting-weights",
+    "sequence-length",
 ]  # fmt: skip
 """What a name can be asked about."""
 
