@@ -84,7 +84,7 @@ from dllint.api import (
 
 _SHARDED = ("FullyShardedDataParallel", "FSDP", "fully_shard", "deepspeed")
 _CHOSEN = ("min", "max", "sorted", "item")
-_SAME_TENSORS = (".copy", "dict", "collections.OrderedDict")
+_SAME_TENSORS = (".copy", "dict", "collections.OrderedDict", "copy.copy")
 _SAME_STORAGE = ((".detach", None), ("attribute", "data"))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _ENTRY = (("item", 1), ("element", None), (".items", None))
