@@ -99,6 +99,7 @@ from dllint.interp.source.bindings import is_placeholder
 from dllint.interp.source.effects import LostValue
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.filtered_lists import Filtered, filtered_beside
+from dllint.interp.source.left_out import LeftOut
 from dllint.interp.source.library_names import Gone
 from dllint.interp.source.listing_order import Definition, ListingOrder
 from dllint.interp.source.meters import Meter
@@ -210,6 +211,7 @@ __all__ = [
     "Items",
     "Kept",
     "Leave",
+    "LeftOut",
     "LibraryCall",
     "ListingOrder",
     "Listings",

@@ -67,7 +67,7 @@ class CommandLine(Sources):
             sharing is None
             or read is None
             or any(
-                names.have(name) and (module in sharing or not _has_its_own(module, name))
+                names.have(name) and (module in sharing or not has_its_own(module, name))
                 for module, names in read.items()
             )
         )
@@ -314,7 +314,7 @@ def _runs_what_is_named(module: SourceModule) -> bool:
     return any(name in called and name not in own for name in ("exec", "eval"))
 
 
-def _has_its_own(module: SourceModule, name: str) -> bool:
+def has_its_own(module: SourceModule, name: str) -> bool:
     """Whether a file adds an option of some name itself, and reads no settings that others may have written."""
     return _adds(module, name) and not module.contains(_LOADING)
 

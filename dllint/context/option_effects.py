@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from dllint.context.command_line import CommandLine
+from dllint.context.command_line import CommandLine, has_its_own
 from dllint.context.option_names import USUAL_NAMES, last_of, namespaces
 from dllint.context.running import Running
 from dllint.events import LibraryCall
 from dllint.interp.run.argparse_calls import PARSE
 from dllint.interp.source.effects import Effects, LostValue, definitions_around
+from dllint.interp.source.left_out import LeftOut, left_out
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.only_parsing import PARSING
@@ -49,6 +50,27 @@ class OptionEffects(CommandLine, Running):
         """
         lost = self._where_lost(name, where, lambda _: True) or ()
         return lost if all(each.is_meant for each in lost) else ()
+
+    def where_option_is_left_out(self, name: str, where: Module) -> LeftOut | None:
+        """Where a call leaves an option out which hands the others on and takes it, if nothing else comes of it.
+
+        It is only written down with the others, or given where the same class is made of a checkpoint.
+
+        Args:
+            name: what the option is called in the namespace that the parser returns.
+            where: the file in which the option is added.
+        """
+        read = self._read_by_sharing(where)
+        if read is None or any(each.takes(name) for each in read.values()):
+            return None
+        reading = self._machine.project.reading_each
+        own = [module for module in read if module is where or not has_its_own(module, name)]
+        naming = list(reading(module for module in own if name in module.words))
+        places = [(module, node) for module in naming for node in self._reads(module, name)]
+        if len({id(module) for module, _ in places}) != 1 or any(_looks_up(module.tree, name) for module in naming):
+            return None
+        nodes = [node for _, node in places if isinstance(node, ast.Attribute)]
+        return left_out(name, places[0][0], nodes, naming)
 
     def _where_lost(self, name: str, where: Module, may_run: Callable[[Site], bool]) -> Sequence[LostValue] | None:
         """Where an option is lost that some files read; ``None`` where something may come of it."""
@@ -161,6 +183,13 @@ class OptionEffects(CommandLine, Running):
         if not self._may_be_called(Site(site.module, outer)):
             return False
         return not isinstance(outer, ast.ClassDef) or len(around) == 1 or self._is_read(around[-2], outer)
+
+
+def _looks_up(tree: ast.Module, name: str) -> bool:
+    """Whether a file has a name as a text that is no key of a dict which is written out."""
+    nodes = nodes_of(tree)
+    keys = {id(key) for each in nodes.of(ast.Dict) for key in each.keys}
+    return any(each.value == name and id(each) not in keys for each in nodes.of(ast.Constant))
 
 
 def _is_empty(value: Value) -> bool:

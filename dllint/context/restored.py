@@ -9,7 +9,7 @@ from dllint.context.paths import Paths
 from dllint.events import Event, LibraryCall, ModelForward, OpaqueCall, StateRestored, StateSaved, StateTaken
 from dllint.values import Instance, Symbol, Table, Value
 
-_SAME_TENSORS = (".copy", "dict", "collections.OrderedDict")
+_SAME_TENSORS = (".copy", "dict", "collections.OrderedDict", "copy.copy")
 _SAME_STORAGE = ((".detach", None), ("attribute", "data"))
 _ENTRY = (("item", 1), ("element", None), (".items", None))
 

@@ -30,6 +30,7 @@ from dllint.interp.source.batchwise import (
 )
 from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.imported import dotted_name, imported_names
+from dllint.interp.source.left_entries import entries_left
 from dllint.interp.source.loss_terms import is_term_of, part_taken
 from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, kind_of_class, meters_in
 from dllint.interp.source.nodes import nodes_of
@@ -96,6 +97,10 @@ class Scores(Phases):
     def left_by(self, one: BatchLoop) -> Iterator[Remainder]:
         """The variables that a loop binds to something of one batch alone, and that are read after it."""
         yield from remainders(one.node, self._around(one))
+
+    def entries_left_by(self, one: BatchLoop) -> Iterator[Remainder]:
+        """The entries of dicts that a loop binds to something of one batch alone, and that are divided after it."""
+        yield from entries_left(one.node, self._around(one))
 
     def summed_in(self, one: BatchLoop) -> Iterator[Sum]:
         """What a loop over batches adds up or appends to a list: `total += loss.item()`."""

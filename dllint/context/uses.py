@@ -13,6 +13,7 @@ from dllint.context.base import ProgramView
 from dllint.dataclass import dataclass
 from dllint.events import Backward, SchedulerStep
 from dllint.interp.run import graph
+from dllint.interp.source.fitted_joined import transformed_after_joining
 from dllint.interp.source.fitted_whole import transformed_after
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
@@ -146,6 +147,19 @@ class Uses(ProgramView):
             transformer: the variable or attribute that has what is fitted, as it is written.
         """
         found = transformed_after(fit, transformer)
+        return None if found is None else (Site(fit.module, found.train), Site(fit.module, found.held_out))
+
+    def transforms_joined_parts(self, fit: Site, transformer: str) -> tuple[Site, Site] | None:
+        """Where what is fitted on parts that are joined for it transforms the one for training, and one held out.
+
+        `scaler.fit(np.concatenate((x_train, x_test)))`: the names of the parts tell which is which. Who has a test part
+        besides may fit on the validation part.
+
+        Args:
+            fit: a call of the method `fit`.
+            transformer: the variable or attribute that has what is fitted, as it is written.
+        """
+        found = transformed_after_joining(fit, transformer)
         return None if found is None else (Site(fit.module, found.train), Site(fit.module, found.held_out))
 
     def is_read_at(self, site: Site) -> bool:

@@ -115,7 +115,8 @@ class SavedButNotRestored(Rule):
 
     def _report(self, part: Part, saved: Saved, what: str, found: Continuation, ctx: Context) -> Finding:
         place, readers = saved.place_of(part), [read for read, _ in ctx.readers(saved)]
-        restored = next((each for each in found.restored if each.read in readers), found.restored[0])
+        of_it = [each for each in found.restored if each.read in readers] or found.restored[:1]
+        restored = min(of_it, key=lambda each: len(ctx.assumptions_of(each.event)))  # any of them: the run goes on
         return ctx.finding(
             self,
             place,

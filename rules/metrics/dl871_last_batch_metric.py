@@ -44,6 +44,7 @@ nothing has to be known, the 19 alone are left.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import Assumption, Backward, BatchLoop, Context, Finding, Program, Remainder, Rule, Site
@@ -56,7 +57,7 @@ _ONE = ("last", "batch", "final", "current", "cur", "sample", "step", "iter")
 
 def is_said_so(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
     """its name says that it is of one batch, and nobody averages it"""
-    return not _is_divided(place, ctx) and any(word in left.name.lower().split("_") for word in _ONE)
+    return not _is_divided(place, ctx) and any(word in re.split(r"[\W_]+", left.name.lower()) for word in _ONE)
 
 
 def is_single_batch(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
@@ -79,7 +80,7 @@ class LastBatchMetric(Rule):
             scored = [each for each in _scored_after(one, ctx) if not ctx.excused(self, each[0], one, each[1])]
             for call, left in scored:
                 yield self._report_scored(one, left, call, ctx)
-            for left in ctx.left_by(one):
+            for left in (*ctx.left_by(one), *ctx.entries_left_by(one)):
                 place = _misused_at(one, left, ctx)
                 if place is None or any(ctx.is_within(place, call) for call, _ in scored):
                     continue

@@ -113,11 +113,11 @@ class StatisticsFromAllSplits(Rule):
         yield from self._fitted_on_whole(ctx)
 
     def _fitted_on_whole(self, ctx: Context) -> Iterator[Finding]:
-        """What is fitted on a whole, and transforms the parts of it one by one."""
+        """What is fitted on a whole, or on parts joined for it, and transforms these parts one by one."""
         for call in ctx.method_calls("fit"):
             made = _fitted_by(call, ctx)
-            parts = ctx.transforms_parts(call, _fitted_in(call)) if made is not None else None
-            if made is None or parts is None or _is_named_training(call, ctx):
+            parts = _transformed_by(call, ctx) if made is not None else None
+            if made is None or parts is None:
                 continue
             train, held_out = parts
             yield ctx.finding(
@@ -187,6 +187,14 @@ def _fitted_by(call: Site, ctx: Context) -> LibraryCall | None:
     ]
     is_fitted = bool(made) and all(_is_fitted(event.name) for event in made)
     return made[-1] if is_fitted else None
+
+
+def _transformed_by(fit: Site, ctx: Context) -> tuple[Site, Site] | None:
+    """Where what is fitted transforms a part for training and one held out, of a whole or joined for the fit."""
+    joined = ctx.transforms_joined_parts(fit, _fitted_in(fit))
+    if joined is not None or _is_named_training(fit, ctx):
+        return joined
+    return ctx.transforms_parts(fit, _fitted_in(fit))
 
 
 def _variable_of(site: Site) -> str:

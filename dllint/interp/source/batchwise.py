@@ -67,6 +67,16 @@ def remainders(loop: ast.For, around: ast.AST) -> Iterator[Remainder]:
             yield Remainder(name, value, reads)
 
 
+def is_of_one_batch(value: ast.expr, loop: ast.For) -> bool:
+    """Whether an expression in a loop is made of what the loop goes over, and of nothing that it carries on."""
+    bindings: dict[str, list[ast.expr]] = {}
+    begun = _begun_anew(loop)
+    added = ((each.name, each.added) for each in sums_in(loop) if each.name in begun)
+    for name, bound in (*_bindings(loop.body), *added):
+        bindings.setdefault(name, []).append(bound)
+    return _is_of_batch(value, loop, bindings, _carried(loop, set(bindings)))
+
+
 def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """The variables that a block binds in any case, and to what; of several the last."""
     for statement in body:
@@ -89,14 +99,17 @@ def _bound_in_both_arms(branch: ast.If) -> Iterator[tuple[str, ast.expr]]:
 
 def _carried(loop: ast.For, bound_in_it: set[str]) -> set[str]:
     """The names of what one iteration leaves for the next: sums, lists that grow, objects that are told something."""
-    found = {each.name for each in sums_in(loop)}
+    begun, replaced = _begun_anew(loop), _replaced_attributes(loop)
+    found = {each.name for each in sums_in(loop)} - begun
     of_batch = _names_in(loop.target)
     bound = of_batch | bound_in_it
     for node in walk(loop):
+        if id(node) in replaced:
+            continue
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
             found |= {ast.unparse(node), ast.unparse(node.value)} - {"self"} - of_batch  # `batch[key] = ...`
         elif isinstance(node, ast.AugAssign):
-            found.add(ast.unparse(node.target))
+            found |= {ast.unparse(node.target)} - begun
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWING:
             found.add(ast.unparse(node.func.value))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -104,6 +117,35 @@ def _carried(loop: ast.For, bound_in_it: set[str]) -> set[str]:
             found |= {ast.unparse(each.value) for each in given if isinstance(each, ast.Attribute)} - bound - {"self"}
             found |= {each.id for each in node.value.args if isinstance(each, ast.Name)} - bound
     return found | _read_before_bound(list(walk(loop)))
+
+
+def _replaced_attributes(loop: ast.For) -> set[int]:
+    """The attributes of variables that each iteration binds in any case, before it reads anything of the object."""
+    first: dict[str, int] = {}
+    for node in walk(loop):
+        if isinstance(node, ast.Name):
+            first[node.id] = min(node.lineno, first.get(node.id, node.lineno))
+    targets = (target for each in loop.body if isinstance(each, ast.Assign) for target in each.targets[:1])
+    return {
+        id(target)
+        for target in targets
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id != "self"
+        if first[target.value.id] == target.lineno
+    }
+
+
+def _begun_anew(loop: ast.For) -> set[str]:
+    """The variables that each iteration begins with a number, before it adds to them: ``loss = 0.0``."""
+    begun = {
+        name: value.lineno
+        for name, value in reversed(list(_bindings(loop.body)))
+        if isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+    }
+    first: dict[str, int] = {}
+    for node in walk(loop):
+        if isinstance(node, ast.Name) and node.id in begun:
+            first[node.id] = min(node.lineno, first.get(node.id, node.lineno))
+    return {name for name, line in begun.items() if first.get(name) == line}
 
 
 def _read_before_bound(nodes: Sequence[ast.AST]) -> set[str]:

@@ -192,7 +192,7 @@ class Effects:
         """Whether what is called, wherever something of its name is defined, does something with what it is given."""
         if self._is_of_library(read.module, call.func):
             return True
-        name = _name_where_defined(read.module, call.func)
+        name = name_where_defined(read.module, call.func)
         functions = list(self._defined(name))
         if not functions and isinstance(read.node, ast.keyword) and self._is_field(name, read.node.arg or ""):
             fields = self._reads_of_field(read.node.arg or "")
@@ -251,7 +251,7 @@ class Effects:
         return not found
 
     def _defined(self, name: str) -> Iterator[tuple[SourceModule, ast.FunctionDef]]:
-        return ((module, each) for module in self._modules for each in _functions_of(module, name))
+        return ((module, each) for module in self._modules for each in functions_of(module, name))
 
     def _is_logging(self, call: ast.Call) -> bool:
         """Whether a call hands what it is given to a logger or a progress bar of a library."""
@@ -319,7 +319,7 @@ def _are_alike(left: Sequence[ast.AST], right: Sequence[ast.AST]) -> bool:
     return [ast.dump(each) for each in left] == [ast.dump(each) for each in right]
 
 
-def _functions_of(module: SourceModule, name: str) -> Iterator[ast.FunctionDef]:
+def functions_of(module: SourceModule, name: str) -> Iterator[ast.FunctionDef]:
     """What a call of a name may run in a file: functions of it, and constructors of classes."""
     if name not in module.words:
         return
@@ -342,7 +342,7 @@ def _parameter(function: ast.FunctionDef, call: ast.Call, given: ast.AST) -> str
     return names[place] if place < len(names) else ""
 
 
-def _name_where_defined(module: SourceModule, called: ast.expr) -> str:
+def name_where_defined(module: SourceModule, called: ast.expr) -> str:
     """The name of what is called, as it is called where it is defined: `Net` for what is imported as `Network`."""
     imported = imported_names(module.tree).get(called.id, "") if isinstance(called, ast.Name) else ""
     return imported.rpartition(".")[2] or _last(called)

@@ -49,10 +49,10 @@ def transformed_after(fit: Site, transformer: str) -> Transformed | None:
         return None
     around = next((each for each in ancestors(fit) if isinstance(each, Definition)), None)
     statements = statements_of(around or fit.module.tree)
-    calls = [node for each in statements for node in _calls_in(each)]
-    if any(each is not call and _called_of(each, _FITTING) == transformer for each in calls):
+    calls = [node for each in statements for node in calls_in(each)]
+    if any(each is not call and called_of(each, _FITTING) == transformer for each in calls):
         return None
-    later = [each for each in calls if _called_of(each, {"transform"}) == transformer and each.lineno >= fit.line]
+    later = [each for each in calls if called_of(each, {"transform"}) == transformer and each.lineno >= fit.line]
     for pair in _pairs(_while_bound(root, statements, fit.line), root, fit.module):
         found = [_transform(later, part, form, fit, statements) for part in pair]
         if found[0] is not None and found[1] is not None:
@@ -83,13 +83,13 @@ def _without_form(data: ast.expr) -> ast.expr | None:
     return called.value if isinstance(called, ast.Attribute) and called.attr in _AS_THEY_ARE else None
 
 
-def _calls_in(statement: ast.stmt) -> Iterator[ast.Call]:
+def calls_in(statement: ast.stmt) -> Iterator[ast.Call]:
     """The calls of a statement that has no others inside."""
     if not isinstance(statement, Definition) and not any(blocks_of(statement)):
         yield from (node for node in walk(statement) if isinstance(node, ast.Call))
 
 
-def _called_of(call: ast.Call, methods: frozenset[str] | set[str]) -> str:
+def called_of(call: ast.Call, methods: frozenset[str] | set[str]) -> str:
     """What some method is called of, as it is written; empty for another call."""
     called = call.func
     return ast.unparse(called.value) if isinstance(called, ast.Attribute) and called.attr in methods else ""
@@ -138,13 +138,13 @@ def _transform(
     calls: list[ast.Call], part: _Part, form: str, fit: Site, statements: Sequence[ast.stmt]
 ) -> ast.Call | None:
     """The first call that transforms a part in any case where that was cut off, and the whole fitted on."""
-    needed = _blocks_around(fit) | _blocks_around(Site(fit.module, part.statement))
+    needed = blocks_around(fit) | blocks_around(Site(fit.module, part.statement))
     for call in calls:
         between = [each for each in statements if part.statement.lineno < each.lineno < call.lineno]
         is_kept = all(_keeps(each, part.name) for each in between if part.name in _bound_by(each))
         is_later = call.lineno > part.statement.lineno
         is_of_it = bool(call.args) and _described(call.args[0]) == (part.name, form)
-        if is_later and is_of_it and is_kept and needed <= _blocks_around(Site(fit.module, call)):
+        if is_later and is_of_it and is_kept and needed <= blocks_around(Site(fit.module, call)):
             return call
     return None
 
@@ -156,7 +156,7 @@ def _keeps(statement: ast.stmt, name: str) -> bool:
     )
 
 
-def _blocks_around(site: Site) -> set[int]:
+def blocks_around(site: Site) -> set[int]:
     """The blocks of statements around a place: of two arms of a condition, the one."""
     around: list[ast.AST] = [statement_around(site) or site.node, *ancestors(site)]
     inside = [each for each in around if isinstance(each, ast.stmt)]
