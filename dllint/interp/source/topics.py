@@ -18,7 +18,7 @@ NAMES = Path(__file__).resolve().parents[2] / "knowledge" / "names.toml"
 
 Topic = Literal[
     "training", "evaluation", "inference", "data", "phase", "checkpoint", "sampled-evaluation", "random-by-design",
-    "training-only", "initialization", "shape", "called-for-each-batch", "losses", "score", "growing-metric",
+    "training-only", "initialization", "sequence-length", "shape", "called-for-each-batch", "losses", "score", "growing-metric",
     "falling-metric", "test-set", "validation-set", "dense-target", "picture", "paired-target", "record",
     "test-time-augmentation", "benchmark", "resuming",
     "export", "progress", "number-of-steps", "averaged-model", "weight-average", "partial-state", "frozen-model",
@@ -28,7 +28,6 @@ Topic = Literal[
     "options", "mode", "coupled-decay", "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do",
     "lasting", "across-samples", "all-pairs", "set-aside", "texts", "identities", "one-number", "environment",
     "fine-tuning", "sameness", "run-of-its-own", "beginning-again", "starting-weights",
-    "sequence-length",
 ]  # fmt: skip
 """What a name can be asked about."""
 
