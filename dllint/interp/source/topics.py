@@ -18,9 +18,9 @@ NAMES = Path(__file__).resolve().parents[2] / "knowledge" / "names.toml"
 
 Topic = Literal[
     "training", "evaluation", "inference", "data", "phase", "checkpoint", "sampled-evaluation", "random-by-design",
-    "training-only", "initialization", "sequence-length", "shape", "called-for-each-batch", "losses", "score", "growing-metric",
-    "falling-metric", "test-set", "validation-set", "dense-target", "picture", "paired-target", "record",
-    "test-time-augmentation", "benchmark", "resuming",
+    "training-only", "initialization", "sequence-length", "shape", "called-for-each-batch", "losses", "score",
+    "growing-metric", "falling-metric", "test-set", "validation-set", "dense-target", "picture", "paired-target",
+    "record", "test-time-augmentation", "benchmark", "resuming",
     "export", "progress", "number-of-steps", "averaged-model", "weight-average", "partial-state", "frozen-model",
     "random-map", "loss-model", "adversary", "generator", "attack", "normalization", "padding", "ignored-label",
     "harmless-call", "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring",
