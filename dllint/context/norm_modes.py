@@ -32,7 +32,8 @@ class NormModes(ModesOfModules):
     def undone_norm_modes(self) -> tuple[Undone, ...]:
         """Where norms are put into evaluation mode one by one, which is undone before the model is ever called so.
 
-        Where any call of the model comes upon them as they were put, somebody may have ended that on purpose.
+        Where any call of the model comes upon them as they were put, somebody may have ended that on purpose. So it
+        may be where an unresolved call comes after that, which may put them so again.
         """
         found: list[Undone] = []
         for switch in self.all_of(ModeChange):
@@ -51,18 +52,19 @@ class NormModes(ModesOfModules):
             return id(event) in switches or id(event) in changes or self.may_set_mode(owner, event)
 
         def after(event: Event, state: str) -> str:
-            """``norms`` where they are as they were put, ``undone`` where `train()` came after that."""
+            """``norms`` where they are as they were put, ``undone`` where `train()` came after that, ``perhaps`` where
+            an unresolved call came after `train()`."""
             if id(event) in switches:
                 return "norms"
             if isinstance(event, OpaqueCall):
-                return ""
-            if not isinstance(event, ModeChange) or state == "":
+                return "perhaps" if state in ("undone", "perhaps") else ""
+            if not isinstance(event, ModeChange) or state in ("", "perhaps"):
                 return state
             return "undone" if event.training is True else "eval" if event.training is False else ""
 
         flow = self.follow("", after, _KINDS, concerns)
         calls = {call: states for call, states in flow.arrivals.items() if isinstance(call, ModelForward)}
-        if any("norms" in states for states in calls.values()):
+        if any("norms" in states or "perhaps" in states for states in calls.values()):
             return
         for call, states in calls.items():
             if "undone" in states and self.phase(call).name == "training":

@@ -21,7 +21,8 @@ Measured on torch 2.13 with a lambda as `collate_fn`: under `fork` nothing is wr
         print(batch)
 
 ## Not reported
-Loaders without workers, and those whose workers are forked (`multiprocessing_context="fork"`). Where a project does not
+Loaders without workers, and those whose workers are forked (`multiprocessing_context="fork"`). Transforms that the
+dataset applies and does not hold: a worker imports the module that has them. Where a project does not
 say how processes are started, which is forking under Linux before Python 3.14 and spawning elsewhere, it is a note that
 only those see who select this rule.
 
@@ -94,13 +95,17 @@ class UnpicklableWorkerCallable(Rule):
 
 
 def _sent(event: LoaderCreated, ctx: Context) -> Iterator[tuple[str, Value]]:
-    """The functions that a loader sends to its workers, each with what it is."""
+    """The functions that a loader sends to its workers, each with what it is.
+
+    A transform that the dataset applies and does not hold is a variable of a module, which each worker imports.
+    """
     for name in _SENT:
         for _, given in alternatives(event.options[name]) if name in event.options else ():
             yield f"the `{name}`", given
     for dataset in ctx.data.datasets(event.dataset):
         for step in (inner for each in ctx.data.applied(dataset) for inner in ctx.data.steps(each.value)):
-            if step.kind == "Lambda" and isinstance(step.value, Instance):
+            is_held = step.kind == "Lambda" and ctx.reaches(dataset, step.value)
+            if is_held and isinstance(step.value, Instance):
                 function = step.value.arguments.get(0, "lambd")
                 yield from [("the function of `Lambda`", function)] if function is not None else []
         held = ctx.data.arguments(dataset) if dataset.library_name else dataset.attributes

@@ -30,7 +30,9 @@ plain tensor with `is_leaf` false.
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
 one's own, `register_buffer` of the same name); those that the constructor is given; zeros, with which recurrent layers
 begin; random tensors under a seed of the class, in classes without parameters, in those that draw such numbers in other
-methods, too; casts that do nothing, and moves of what is no new tensor and may be there already. As a question only:
+methods, too; what the constructor registers after all, `self.b = nn.Parameter(self.b)`; casts to the precision that
+it has and moves to the CPU, which do nothing, casts to one that is not known, and moves of what is no new tensor and
+may be there already. As a question only:
 what `forward` reads in arms alone that nothing asks for, modules that are made and that nobody calls, and random
 tensors where nothing saves the model (to print a state dict is not to save it).
 
@@ -49,9 +51,11 @@ from dllint.api import (
     AttributeAssigned,
     Class,
     Context,
+    External,
     Finding,
     Guards,
     Instance,
+    ModelChanged,
     Rule,
     Site,
     Symbol,
@@ -67,6 +71,8 @@ _NEW = frozenset(
      "zeros")
 )  # fmt: skip
 _MOVES = ("to", "cuda", "half", "double")
+_CASTS = {"half": "float16", "double": "float64"}
+_LONGER = {"float": "float32", "half": "float16", "double": "float64"}
 _STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
 _SAVES = (  # a model: not a figure, an array or the vectors of words
     r"(?i)torch\.save|(?<![\w.])save\(|(model|net|network)\w*\.save|save_(model|pretrained|weights|checkpoint)"
@@ -125,6 +131,18 @@ def is_drawn_anew(event: AttributeAssigned, owner: Instance, value: Value, ctx: 
     )
 
 
+def is_set_again(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
+    """the constructor makes a parameter of it afterwards, or something else that is no such tensor"""
+    return any(
+        later.target is owner
+        and later.attribute == event.attribute
+        and ctx.position(later) > ctx.position(event)
+        and not ctx.exclusive(event, later)
+        and not any(_what_is_wrong(later, option, ctx) for _, option in alternatives(later.value))
+        for later in ctx.all_of(AttributeAssigned)
+    )
+
+
 def _is_read_by_forward(cls: Class, attribute: str, ctx: Context) -> bool:
     """Whether `forward` reads an attribute, or calls a method that does."""
     return "forward" in _readers(cls, attribute, ctx)
@@ -159,7 +177,7 @@ class UnregisteredTensor(Rule):
     severity = "warning"
     triggers = (("Parameter", "requires_grad", "randn", "rand", "normal", "randperm", "randint"), ("Module",))
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",)
-    excuses = (is_not_of_forward, is_handed_in, is_handled, is_drawn_anew)
+    excuses = (is_not_of_forward, is_handed_in, is_handled, is_drawn_anew, is_set_again)
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         owner, options = event.target, alternatives(event.value)
@@ -208,7 +226,7 @@ class UnregisteredTensor(Rule):
 
 def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:
     if isinstance(value, Instance):
-        return "moved" if value.library_name == "torch.nn.Parameter" and _is_moved(event, value) else ""
+        return "moved" if value.library_name == "torch.nn.Parameter" and _is_moved(event, value, ctx) else ""
     made = _before_move(value)
     if not isinstance(made, Symbol) or not made.name.startswith("torch.") or made.arguments is None:
         return ""
@@ -229,19 +247,64 @@ def _before_move(value: Value) -> Value:
     return value.inputs[0] if isinstance(value, Symbol) and value.name in (".to", ".cuda") and value.inputs else value
 
 
-def _is_moved(event: AttributeAssigned, parameter: Instance) -> bool:
-    """Whether what is assigned is written as ``nn.Parameter(...).to(device)``."""
+def _is_moved(event: AttributeAssigned, parameter: Instance, ctx: Context) -> bool:
+    """Whether what is assigned is written as ``nn.Parameter(...).to(device)``, and another tensor comes of that."""
     statement = statement_around(event.site)
     call = statement.value if isinstance(statement, ast.Assign) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or parameter.site is None:
         return False
     is_moved = call.func.attr in _MOVES and call.func.value is parameter.site.node
-    return is_moved and _is_made_on_cpu(parameter)
+    moves = (each for each in ctx.all_of(ModelChanged) if each.model is parameter and each.site.node is call)
+    return is_moved and _is_made_on_cpu(parameter) and all(_changes_it(each, parameter, ctx) for each in moves)
+
+
+def _changes_it(move: ModelChanged, parameter: Instance, ctx: Context) -> bool:
+    """Whether a move or cast certainly makes another tensor: the same device and precision give the same parameter."""
+    made = _data_of(parameter)
+    own = made.arguments.keywords.get("dtype") if isinstance(made, Symbol) and made.arguments is not None else None
+    precision = _precision(own) if own is not None else "float32"
+    if move.action in _CASTS:
+        return precision not in ("", _CASTS[move.action])
+    given = [value for name, value in move.arguments.keywords.items() if name not in ("non_blocking", "copy")]
+    return move.action == "cuda" or any(
+        precision not in ("", _precision(each)) if _is_dtype(each) else not _is_cpu(each, ctx)
+        for each in (*move.arguments.positional, *given)
+        if not _is_unknown_dtype(each, move)
+    )
+
+
+def _is_dtype(value: Value) -> bool:
+    return isinstance(value, External) and value.name.startswith("torch.")
+
+
+def _precision(dtype: Value) -> str:
+    """What a type is called, under the longer of its names; empty if it is not known."""
+    name = dtype.name.removeprefix("torch.") if isinstance(dtype, External) else ""
+    return _LONGER.get(name, name)
+
+
+def _is_unknown_dtype(value: Value, move: ModelChanged) -> bool:
+    """Whether a value may be a type, perhaps the one that the parameter has: ``.to(dtype)``, ``.to(x.dtype)``."""
+    is_told = move.arguments.keywords.get("dtype") is value
+    is_read = isinstance(value, Symbol) and "dtype" in (value.hint, value.detail)
+    return not isinstance(value, External) and (is_told or is_read)
+
+
+def _is_cpu(device: Value, ctx: Context) -> bool:
+    """Whether a device is the CPU, where a new tensor is."""
+    name = device.arguments.get(0, "device") if isinstance(device, Instance) else device
+    if isinstance(device, Symbol) and device.name == "torch.device" and device.inputs:
+        name = device.inputs[0]
+    return name is not None and ctx.constant(name) in ("cpu", True, False)
+
+
+def _data_of(parameter: Instance) -> Value | None:
+    return parameter.arguments.get(0, "data")
 
 
 def _is_made_on_cpu(parameter: Instance) -> bool:
     """Whether a parameter is a new tensor that nobody has moved yet; any other may be where it is moved to."""
-    made = parameter.arguments.get(0, "data")
+    made = _data_of(parameter)
     tensor = made.site.node if made is not None and made.site is not None else None
     is_new = isinstance(made, Symbol) and made.name.rpartition(".")[2] in _NEW and made.name.startswith("torch.")
     return is_new and isinstance(tensor, ast.Call) and all(each.arg != "device" for each in tensor.keywords)
