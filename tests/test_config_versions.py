@@ -270,6 +270,18 @@ class TestVersions:
                 "Tensorflow-GPU 1.14, sklearn (0.21.2)\n",
                 {"scikit-learn": "0.21.2.1", "tensorflow": "1.14.0.1"},
             ),
+            (
+                "README.md",
+                "# Packages\n- skimage 0.16.2\n- PIL 6.2.1\n",
+                {"pillow": "6.2.1.1", "scikit-image": "0.16.2.1"},
+            ),
+            (
+                "README.md",
+                "scikit image v0.17, OpenCV 4.2.0\n",
+                {"opencv-python": "4.2.0.1", "scikit-image": "0.17.0.1"},
+            ),
+            ("README.md", "needs opencv >= 4.1 and skimage\n", {}),
+            ("requirements.txt", "opencv-contrib-python-headless==4.5.1.48\n", {"opencv-python": "4.5.1.48.1"}),
             ("README.md", "CUDA 10.1 or later, scikit-learn >= 0.21, mxnet 1.9\n", {}),
             ("requirements.in", "lightning==2.2.4\n", {"lightning": "2.2.4.1"}),
             ("src/requirements.in", "numpy<2\n", {"numpy": "2"}),

@@ -20,11 +20,15 @@ _OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|co
 _NAMES = (
     r"python|pytorch|py-torch|pytoch|pytroch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml"
     r"|transformers|pytorch[- ]lightning"
-    r"|tensorflow(?:-gpu)?|scikit-learn|sklearn|pandas|numba|librosa|networkx|albumentations|mne|gensim|matplotlib"
-    r"|spacy|nltk|gym|timm|torchmetrics|kornia|monai|nibabel|imageio|pydicom|omegaconf"
+    r"|tensorflow(?:-gpu)?|scikit[- ]learn|sklearn|scikit[- ]image|skimage|pandas|numba|librosa|networkx|albumentations"
+    r"|mne|gensim|matplotlib|spacy|nltk|gym|timm|torchmetrics|kornia|monai|nibabel|imageio|pydicom|omegaconf|moviepy"
+    r"|diffusers|pil|opencv(?:-contrib)?(?:-python)?(?:-headless)?|torch[-_ ]geometric|wandb"
     r"|cuda(?:[- ]?toolkit)?"
 )
-_MEANT = {"sklearn": "scikit-learn", "py-torch": "pytorch", "pytoch": "pytorch", "pytroch": "pytorch"}
+_MEANT = {
+    "sklearn": "scikit-learn", "skimage": "scikit-image", "pil": "pillow",
+    "py-torch": "pytorch", "pytoch": "pytorch", "pytroch": "pytorch",
+}  # fmt: skip
 _BETWEEN = r"[\s:|*`(]{0,40}"  # bounded, as a note may be anything: a table of spaces, a line of 100,000 words
 _IN_PROSE = re.compile(
     rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]{{0,200}}\)|\]\[[^\[\]\n]{{0,80}}\])?{_BETWEEN}"  # [NumPy](https://numpy.org)

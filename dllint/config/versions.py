@@ -45,7 +45,8 @@ PACKAGES = frozenset((
     "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym", "gymnasium",
     "imageio", "kornia", "matplotlib", "monai", "moviepy", "nibabel", "nltk", "segmentation-models-pytorch",
     "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
-    "audiomentations", "catalyst", "joblib", "mne", "omegaconf", "pydicom", "pytorch-cuda", "spacy", "threadpoolctl",
+    "audiomentations", "catalyst", "joblib", "mne", "omegaconf", "opencv-python", "pydicom", "pytorch-cuda", "spacy",
+    "threadpoolctl",
 ))
 # fmt: on
 
@@ -79,6 +80,10 @@ _ALSO_CALLED = {
     "cuda-toolkit": "cuda",
     "tensorflow-gpu": "tensorflow",
     "tensorflow-cpu": "tensorflow",
+    "opencv": "opencv-python",
+    "opencv-python-headless": "opencv-python",
+    "opencv-contrib-python": "opencv-python",
+    "opencv-contrib-python-headless": "opencv-python",
 }
 _UNLIMITED = "99999"
 SOME_VERSION = "0"

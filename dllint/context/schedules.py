@@ -32,6 +32,9 @@ _PATIENCE = 10  # of `ReduceLROnPlateau`, where none is given
 _POSITION_OF_GAMMA = {"StepLR": 2, "MultiStepLR": 2, "ExponentialLR": 1}
 
 
+_ARGUMENT = re.compile(  # of a call, in a line of its own: `# lr=scheduler,`, `# scheduler,`, `# scheduler=scheduler`
+    r"#+\s*(?:(?:\w+\s*=\s*)?(?:\w+\.)*(\w+)\s*,|(?P<same>\w+)\s*=\s*(?:\w+\.)*(?P=same))\s*"
+)
 _STEPPED = re.compile(r"\b(\w+)\.step\(")
 
 
@@ -184,13 +187,19 @@ class Schedules(Optimizers, Paths, Sources):
     def is_switched_off(self, made: SchedulerCreated, loop: Site) -> bool:
         """Whether a loop has the step of a scheduler, or of another by its name, in a comment: that is a decision.
 
-        The function around the loop counts as well.
+        The function around the loop counts as well. So does a call that had the scheduler for an argument, by a comment
+        where the scheduler is made: `# scheduler=scheduler,`.
         """
         around = enclosing_definition(loop)
         place = loop if around is None else Site(loop.module, around)
         called = (name for text in self.comments_in(place) for name in _STEPPED.findall(text))
         own = self.name_of(made.scheduler)
-        return any(name == own or role_by_name(name) == "scheduler" for name in called)
+        if any(name == own or role_by_name(name) == "scheduler" for name in called):
+            return True
+        maker = enclosing_definition(made.site)
+        comments = self.comments_in(Site(made.site.module, made.site.module.tree if maker is None else maker))
+        taken_out = (match for text in comments if (match := _ARGUMENT.fullmatch(text)) is not None)
+        return any(own in match.groups() for match in taken_out)
 
     def _is_of_one_factor(self, scheduler: Instance) -> bool:
         kind = scheduler.library_name.rpartition(".")[2]

@@ -30,9 +30,11 @@ what trains and evaluates by its name (`train_and_validate`); Monte Carlo dropou
 go in several times, and statistics and shapes that are only measured; models that return something else in evaluation
 mode (detectors return losses only in training mode); generators, where no code of the project puts one into evaluation
 mode: many are to make samples as in training (a question); what is tried on numbers that are made up on the spot (a
-question); code that sets training mode right before, chooses the mode, or has a comment about it; models that another
-method or a base class switches, or `eval()` before an engine runs what it was given, or that are switched part by part
-(`model.encoder.eval()`), or of which a part is put back (`model.eval(); model.decoder.train()`).
+question); code that sets training mode right before, chooses the mode, or has a comment about it; scripts that set
+training mode before they evaluate, and train nothing; programs with a comment against evaluation mode (`# do not call
+.eval() here`); models that another method or a base class switches, or `eval()` before an engine runs what it was
+given, or that are switched part by part (`model.encoder.eval()`), or of which a part is put back (`model.eval();
+model.decoder.train()`).
 
 ## Fix (unsafe)
 Inserts `model.eval()` before the loop of the evaluation, and `model.train()` after it if training goes on and nothing
@@ -154,6 +156,26 @@ def sets_training_mode_before(event: ModelForward, model: Value, ctx: Context) -
     )
 
 
+def is_in_training_mode_without_training(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """the program puts the model into training mode before, and trains nothing that it could be meant for"""
+    if not ctx.program.complete or any(True for _ in ctx.all_of(Backward, OptimizerCreated)):
+        return False
+    around = list(event.frame.stack())
+    return any(
+        change.training is True
+        and any(change.frame is frame for frame in around)
+        and ctx.position(change) < ctx.position(event)
+        and ctx.is_same(change.model, model)
+        for change in ctx.all_of(ModeChange)
+    )
+
+
+def is_advised_against(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """a comment somewhere in the files of the program speaks against evaluation mode: `# do not call .eval() here`"""
+    comments = (text for module, tree in ctx.trees("eval") for text in ctx.comments_in(Site(module, tree)))
+    return any(ctx.speaks_of("mode", each) and ctx.speaks_of("no-evaluation-mode", each) for each in comments)
+
+
 def speaks_of_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """a comment in the function speaks of the mode, or in one that puts parts of the model into evaluation mode"""
     around = event.frame.definition or Site(event.site.module, event.site.module.tree)
@@ -236,7 +258,9 @@ class MissingEvalMode(Rule):
         needs_training_mode,
         asks_for_losses,
         sets_training_mode_before,
+        is_in_training_mode_without_training,
         speaks_of_mode,
+        is_advised_against,
         chooses_mode,
         is_switched_part_by_part,
         is_left_training_on_purpose,

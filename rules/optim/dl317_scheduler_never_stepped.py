@@ -28,10 +28,10 @@ steps the test accuracy is .39 and .60; without them it is .29 and .28, and the 
 ## Not reported
 Schedulers that go to another scheduler, to a trainer, or to code that cannot be followed; code that steps something of
 their name (in a notebook of the project, too, which makes the object), or any scheduler that is not known, or that has
-the step of one in a comment; constant schedules (`lambda step: 1`); those that would change nothing before the last
-epoch (milestones of 30 and 60 in a run of 20, a patience of 5 in one of 5); all but the last of several for one
-optimizer; optimizers that take no step in a loop; loops that a framework runs. One that is replaced by another for the
-same optimizer is a matter of DL319.
+the step of one in a comment, or where an argument of a call that had it stands in one (`# scheduler=scheduler,`);
+constant schedules (`lambda step: 1`); those that would change nothing before the last epoch (milestones of 30 and 60 in
+a run of 20, a patience of 5 in one of 5); all but the last of several for one optimizer; optimizers that take no step
+in a loop; loops that a framework runs. One that is replaced by another for the same optimizer is a matter of DL319.
 
 ## Fix (unsafe)
 Steps a scheduler that counts epochs at the end of each epoch, where the loops over epochs and batches stand in one
@@ -70,7 +70,8 @@ _OF_EPOCHS = frozenset(
 
 
 def has_its_step_in_a_comment(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
-    """its step stands in a comment, or that of another scheduler, so that somebody has switched it off"""
+    """its step stands in a comment, or that of another scheduler, or an argument with it does, so that somebody has
+    switched it off"""
     return any(ctx.is_switched_off(made, loop.site) for loop in ctx.loops_around(found.step))
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from dllint.choices import Choice
 from dllint.interp.run.classes import find_member
+from dllint.interp.run.joining import CallError
 from dllint.interp.run.library import grad_of_flag
+from dllint.interp.run.refusals import cannot_be_entered
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Symbol, Value
 
@@ -16,14 +18,20 @@ if TYPE_CHECKING:
 _METHODS = frozenset(("no_sync", "accumulate", "autocast"))
 
 
-def enter(machine: Machine, manager: Value) -> None:
-    """Apply the effect of entering a context manager to the machine's modes."""
+def enter(machine: Machine, manager: Value, site: Site) -> None:
+    """Apply the effect of entering a context manager to the machine's modes.
+
+    Raises:
+        CallError: it was given what it does not take in a `with` statement.
+    """
+    if cannot_be_entered(machine, manager, site):
+        raise CallError(site)
     if isinstance(manager, Choice):
         before = machine.grad
         grads = set()
         for _, option in manager.options:
             machine.grad = before
-            enter(machine, option)
+            enter(machine, option, site)
             grads.add(machine.grad)
         machine.grad = grads.pop() if len(grads) == 1 else "unknown"
         return

@@ -292,8 +292,8 @@ def _with(machine: Machine, node: ast.With | ast.AsyncWith, scope: Scope) -> str
         before = machine.grad
         manager = machine.evaluate(item.context_expr, scope)
         machine.grad = before
-        contexts.enter(machine, manager)
         place = Site(scope.module, item.context_expr)
+        contexts.enter(machine, manager, place)
         given = contexts.call_enter(machine, manager, place)
         if given is not None:
             entered.append((manager, place))

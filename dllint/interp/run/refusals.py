@@ -79,6 +79,19 @@ def cannot_be_bound(machine: Machine, name: str, arguments: Arguments, site: Sit
     return (most is not None and count > most) or any(each not in arguments.keywords for each in required[count:])
 
 
+def cannot_be_entered(machine: Machine, manager: Value, site: Site) -> bool:
+    """Whether a `with` block is entered by what takes nothing there, and was given something: `torch.no_grad(True)`.
+
+    Late releases take that for the function which it is to decorate, and give another function back.
+    """
+    if machine.block is None or not isinstance(manager, Symbol):
+        return False
+    given = manager.arguments
+    if manager.name not in machine.facts.entered_bare or given is None or not given.exact:
+        return False
+    return _is_written_out(site.node, given) and bool(given.positional or given.keywords)
+
+
 def cannot_be_looked_up(node: ast.cmpop, wanted: Value, held: Value) -> bool:
     """Whether a parameter of a model is looked for among those of another one, or of a part of it, one after another.
 

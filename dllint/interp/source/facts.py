@@ -103,6 +103,7 @@ class Facts:
         self.module_classmethods: set[str] = set()
         self.required: dict[str, tuple[str, ...]] = {}
         self.most_positional: dict[str, int] = {}
+        self.entered_bare: set[str] = set()
         self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
@@ -141,6 +142,7 @@ class Facts:
         for name, signature in table.get("required", {}).items():
             self.required[name] = _names(signature)
         self.most_positional.update(table.get("most-positional", {}))
+        self.entered_bare.update(table.get("entered-bare", {}).get("managers", ()))
         for name, text in table.get("wrapper", {}).items():
             signature, _, prefix = text.partition(":")
             self._add_callable(name, "wrapper", signature)

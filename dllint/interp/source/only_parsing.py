@@ -10,7 +10,8 @@ from dllint.interp.source.nodes import nodes_of
 PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 _OF_PARSERS = frozenset(
     ("ArgumentParser", "add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults",
-     "print_help", "print", "pprint", "vars", "len", "str", *PARSING)
+     "print_help", "print", "pprint", "pformat", "vars", "len", "str", "type", "list", "sorted", "enumerate", "format",
+     "items", "_get_kwargs", *PARSING)
 )  # fmt: skip
 _DECLARING = (ast.Import, ast.ImportFrom, ast.Pass)
 _SETTING = (ast.Assign, ast.AnnAssign)
@@ -25,7 +26,7 @@ def only_parses(tree: ast.Module) -> bool:
     functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
     run: list[ast.stmt] = [each for each in tree.body if not isinstance(each, (*_DECLARING, *_DEFINING))]
     for statement in run:  # which grows meanwhile
-        if not isinstance(statement, (ast.Expr, ast.FunctionDef, ast.If, *_SETTING)):
+        if not isinstance(statement, (ast.Expr, ast.FunctionDef, ast.If, ast.For, *_SETTING)):
             return False
         for call in nodes_of(statement).of(ast.Call):
             called = functions.get(last_name(call.func))

@@ -25,7 +25,8 @@ Topic = Literal[
     "random-map", "loss-model", "adversary", "generator", "attack", "normalization", "padding", "ignored-label",
     "harmless-call", "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring",
     "accumulation", "warm-up", "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving",
-    "options", "mode", "coupled-decay", "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do",
+    "options", "mode", "no-evaluation-mode", "coupled-decay",
+    "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do",
     "lasting", "across-samples", "all-pairs", "set-aside", "texts", "identities", "one-number", "environment",
     "fine-tuning", "sameness", "run-of-its-own", "beginning-again", "starting-weights",
 ]  # fmt: skip
