@@ -50,7 +50,7 @@ class Comment:
     owner: int
 
 
-@dataclass(slots=True)
+@dataclass()
 class Layout:
     """The lines, statements and comments of a module, in order.
 
