@@ -130,7 +130,12 @@ def is_path_of_nothing(machine: Machine, name: str, arguments: Arguments) -> boo
     """Whether a path is put together of `None`, which nobody has given a parameter: Python raises a `TypeError`."""
     if name not in _OF_PATHS or machine.block is None or not arguments.exact:
         return False
-    return any(isinstance(each, Const) and each.value is None for each in arguments.positional)
+    return any(isinstance(each, Const) and each.value is None and _is_default(each) for each in arguments.positional)
+
+
+def _is_default(value: Const) -> bool:
+    """Whether a constant is the default of a parameter, and no placeholder that a user is to fill in."""
+    return value.site is not None and any(isinstance(each, ast.arguments) for each in ancestors(value.site))
 
 
 def _may_start_group(machine: Machine) -> bool:
