@@ -94,7 +94,7 @@ from dllint.interp.ask.sequences import Steps
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
-from dllint.interp.source.batchwise import Mean, Remainder, Sum
+from dllint.interp.source.batchwise import Mean, Sum
 from dllint.interp.source.bindings import is_placeholder
 from dllint.interp.source.effects import LostValue
 from dllint.interp.source.facts import Removal
@@ -106,6 +106,7 @@ from dllint.interp.source.meters import Meter
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.paired_lists import Column, Listings, Pairing
 from dllint.interp.source.positions import statement_around
+from dllint.interp.source.remainders import Remainder
 from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
 from dllint.interp.source.sample_reads import (
     SampleRead,

@@ -13,7 +13,6 @@ from dllint.dataclass import dataclass
 from dllint.events import Backward, Event, Frame, LossCall, ModelForward
 from dllint.interp.source.batchwise import (
     Mean,
-    Remainder,
     Sum,
     as_number,
     averages_in,
@@ -25,7 +24,6 @@ from dllint.interp.source.batchwise import (
     lists_in,
     means_after,
     plain,
-    remainders,
     sums_in,
 )
 from dllint.interp.source.given_arguments import argument_of, place_of
@@ -36,6 +34,7 @@ from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, kind_of_class
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.interp.source.remainders import Remainder, remainders
 from dllint.sites import Site
 from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Container, Iterator
 
-from dllint.interp.source.batchwise import SETTING
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.remainders import SETTING
 from dllint.interp.source.trees import walk
 
 _SAYING = frozenset(("debug", "info", "warning", "error", "print"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.interp.source.batchwise import Remainder, is_of_one_batch
 from dllint.interp.source.later_reads import walk_without_own
+from dllint.interp.source.remainders import Remainder, is_of_one_batch
 from dllint.interp.source.trees import walk
 
 
