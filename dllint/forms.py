@@ -41,6 +41,16 @@ def attribute_of(value: Value | None, *names: str) -> Value | None:
     return value.inputs[0] if not names or value.detail in names else None
 
 
+_SAME_STORAGE = ((".detach", None), ("attribute", "data"))  # name and detail
+
+
+def storage_of(value: Value) -> Value:
+    """The tensor that a value shares its numbers with: it is detached from it, its ``.data``, or the tensor itself."""
+    while isinstance(value, Symbol) and value.inputs and (value.name, value.detail) in _SAME_STORAGE:
+        value = value.inputs[0]
+    return value
+
+
 def element_of(value: Value | None) -> Value | None:
     """What an iteration goes over that yields a value, if the value is what one yields."""
     return value.inputs[0] if isinstance(value, Symbol) and value.name == "element" and value.inputs else None

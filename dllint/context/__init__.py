@@ -15,13 +15,13 @@ from dllint.context.destinations import Destinations
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.fitting import Fitting
+from dllint.context.kept_states import KeptStates
 from dllint.context.leftovers import Leftovers
 from dllint.context.norm_modes import NormModes
 from dllint.context.rates import Rates
 from dllint.context.readers import Readers
 from dllint.context.records import Records
 from dllint.context.releases import Releases
-from dllint.context.restored import Restored
 from dllint.context.schedules import Schedules
 from dllint.context.seeding import Seeding
 from dllint.context.side_files import SideFiles
@@ -49,7 +49,7 @@ class Context(
     Rates,
     Readers,
     Releases,
-    Restored,
+    KeptStates,
     Schedules,
     Seeding,
     Accumulating,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from dllint.context.sources import Sources
 from dllint.dataclass import dataclass
 from dllint.events import AttributeAssigned
-from dllint.forms import element_of
+from dllint.forms import element_of, storage_of
 from dllint.interp.source.averaged_in_place import averaged_in_place
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.topics import speaks_of
@@ -21,7 +21,6 @@ from dllint.values import Class, Instance, Symbol, Value
 _UPDATES = frozenset(("update", "update_parameters", "step", "update_average", "update_model_average", "update_ema"))
 _RATE = re.compile(r"decay|beta|alpha|tau|rate|momentum", re.IGNORECASE)
 _COUNTS = re.compile(r"updates|decay|step|count|num_", re.IGNORECASE)
-_SAME_STORAGE = ((".detach", None), ("attribute", "data"))
 _KEEPS = ("save", "state_dict", "register", "checkpoint", "push", "export", "dump")
 
 
@@ -79,9 +78,7 @@ class Averages(Sources):
     @staticmethod
     def model_of_parameter(value: Value) -> Value | None:
         """The model of which a value is a parameter itself, detached or not: `p.data for p in model.parameters()`."""
-        while isinstance(value, Symbol) and value.inputs and (value.name, value.detail) in _SAME_STORAGE:
-            value = value.inputs[0]
-        listed = element_of(value)
+        listed = element_of(storage_of(value))
         is_parameters = isinstance(listed, Symbol) and listed.name == "parameters" and bool(listed.inputs)
         return listed.inputs[0] if is_parameters and isinstance(listed, Symbol) else None
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dllint.context.objects import Objects
 from dllint.context.paths import Paths
 from dllint.events import Event, LibraryCall, ModelForward, OpaqueCall, StateRestored, StateSaved, StateTaken
+from dllint.forms import storage_of
 from dllint.values import Instance, Symbol, Table, Value
 
 _SAME_TENSORS = (".copy", "dict", "collections.OrderedDict", "copy.copy")
-_SAME_STORAGE = ((".detach", None), ("attribute", "data"))
 _ENTRY = (("item", 1), ("element", None), (".items", None))
 
 
-class Restored(Objects, Paths):
+class KeptStates(Objects, Paths):
     """States that are loaded, and models that they are loaded into."""
 
     def state_behind(self, value: Value) -> Value:
@@ -74,8 +74,7 @@ def _behind(value: Value) -> Value | None:
 
 def _dict_of(entry: Value) -> Value | None:
     """The dict whose `.items()` a comprehension goes over, if an entry is its tensor itself, detached or not."""
-    while isinstance(entry, Symbol) and entry.inputs and (entry.name, entry.detail) in _SAME_STORAGE:
-        entry = entry.inputs[0]
+    entry = storage_of(entry)
     for name, detail in _ENTRY:
         if not isinstance(entry, Symbol) or not entry.inputs or (entry.name, entry.detail) != (name, detail):
             return None

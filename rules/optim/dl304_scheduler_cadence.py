@@ -41,7 +41,7 @@ Moves the step out of the loop over the batches, or into it, where both loops st
 epoch. Schedules that are stepped in one of so many turns: no finding in 763. Of 16 in unread ones 10
 were true, 4 false and 2 doubtful: a warm-up counted in batches, a schedule of steps, a cycle of one step per epoch, and
 a step under a condition that never held. The two last kinds are silent or questions since. Schedules whose
-length another method of the class counts in batches: no finding in 800.
+length another method of the class counts in batches: no finding in 259 of 800, those that have the words.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ Assigns the result to the variable, or calls the method. Unsafe because it chang
 ## On real code
 105 public repositories: 1 finding, true: images that stay where they are. In 127 others 1 finding, doubtful: what is
 detached had no graph. In 44 others 5, 2 of them true; the others made no difference, and are silent now. None of 363
-others calls a context manager as a statement, and none of 800 drops a root or an exponential.
+others calls a context manager as a statement. Dropped roots and exponentials: none in 259 of 800, those that have the
+words.
 """
 
 from __future__ import annotations
