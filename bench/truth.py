@@ -9,6 +9,9 @@ A batch is what the rules found before anything was mended by it. ``current.tsv`
 that was read, questions included: how often an assumption holds is counted there, since a claim that a mended defect
 made says nothing about its assumptions.
 
+A rule *falls short* if at least five of its findings were read in the last sixty batches, and of the last twenty of these
+more than 15 % were false, or more than 35 % false or doubtful. It is in preview then, and not on by default.
+
     python bench/truth.py            # print the tables
     python bench/truth.py --write    # and write docs/corpus-report.md, dllint/assumptions.toml and dllint/records.toml
 """
@@ -33,6 +36,11 @@ CURRENT = "current"
 READ = "repositories"
 OUTCOMES = ("true", "false", "doubtful")
 COLUMNS = ("repository", "commit", "code", "place", "tier", "kinds", "assumes", "verdict", "why")
+
+RECENT = 60  # batches
+LAST = 20  # findings of a rule in them, so that one that was mended comes back
+ENOUGH = 5  # findings, at the least
+FALSE, FALSE_OR_DOUBTFUL = 0.15, 0.35  # the shares that are too many
 
 _BEGIN, _END = "<!-- counted -->", "<!-- /counted -->"
 
@@ -105,6 +113,23 @@ def grouped(findings: Iterable[Judged], keys: Callable[[Judged], Iterable[str]])
     return sorted(groups.items())
 
 
+def recent(read: list[Reading]) -> dict[str, Counter[str]]:
+    """The verdicts on what each rule has reported lately, by rule."""
+    batches = sorted((each for each in read if each.name != CURRENT), key=lambda each: int(each.name.partition("-")[2]))
+    lately: dict[str, list[str]] = defaultdict(list)
+    for finding in (finding for batch in batches[-RECENT:] for finding in batch.findings):
+        if finding.tier != "possible":
+            lately[finding.code].append(finding.verdict)
+    return {code: Counter(verdicts[-LAST:]) for code, verdicts in sorted(lately.items())}
+
+
+def falls_short(verdicts: Counter[str]) -> bool:
+    """Whether a rule with these verdicts is not to be on by default."""
+    read = verdicts.total()
+    false, doubtful = verdicts["false"], verdicts["doubtful"]
+    return read >= ENOUGH and (false > FALSE * read or false + doubtful > FALSE_OR_DOUBTFUL * read)
+
+
 def counted(read: list[Reading]) -> Iterator[str]:
     """The counts, in Markdown."""
     batches = [reading for reading in read if reading.name != CURRENT]
@@ -129,6 +154,14 @@ def counted(read: list[Reading]) -> Iterator[str]:
     yield from table("kind", grouped(findings, lambda finding: finding.kinds))
     yield "\n## By rule\n"
     yield from table("rule", grouped(shown, lambda finding: [finding.code]))
+    yield "\n## Rules that fall short\n"
+    yield "The last findings of rules that are in preview, as too many of these were false or noise."
+    yield ""
+    short = ((code, verdicts) for code, verdicts in recent(read).items() if falls_short(verdicts))
+    yield "| rule | read | true | false | doubtful |"
+    yield "| --- | --- | --- | --- | --- |"
+    for code, verdicts in short:
+        yield f"| {code} | {verdicts.total()} | {' | '.join(str(verdicts[outcome]) for outcome in OUTCOMES)} |"
     yield "\n## Each finding\n"
     yield "| reading | rule | place | sure | assuming | verdict | why |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"

@@ -43,6 +43,9 @@ class Rule:
     ``of_files`` says that the rule looks at files as a whole: at the program that a module is when it is run, and not
     at definitions that are interpreted by themselves. None is interpreted for its sake.
 
+    ``preview`` marks a rule that is off because too much of what it reported in code that was new to it was false or
+    noise (``bench/truth.py`` says of which that is so); ``PREVIEW`` selects all of them.
+
     ``excuses`` are the clauses of *Not reported*: functions of the rule's file that get a claim and the context, and
     say whether it is not to be made after all. The first line of the docstring of each tells a user why.
     """
@@ -52,6 +55,7 @@ class Rule:
     category: ClassVar[Category]
     severity: ClassVar[Severity] = "error"
     default: ClassVar[bool] = True
+    preview: ClassVar[bool] = False
     since: ClassVar[str] = "0.1.0"
     triggers: ClassVar[Triggers] = ()
     of_files: ClassVar[bool] = False

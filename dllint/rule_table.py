@@ -52,6 +52,7 @@ class ListedRule:
     name: str
     category: Category
     default: bool
+    preview: bool
     triggers: Triggers
     of_files: bool
     listens: bool
@@ -121,7 +122,8 @@ class RuleTable:
 
 
 def _description(rule: type[Rule]) -> tuple[Any, ...]:
-    return rule.code, rule.name, rule.category, rule.default, rule.triggers, rule.of_files, listens(rule)
+    known = (rule.code, rule.name, rule.category, rule.default, rule.preview)
+    return *known, rule.triggers, rule.of_files, listens(rule)
 
 
 def _listed(
@@ -130,9 +132,10 @@ def _listed(
     name: str,
     category: Category,
     default: bool,
+    preview: bool,
     triggers: Iterable[Iterable[str]],
     of_files: bool,
     is_listening: bool,
 ) -> ListedRule:
     words = tuple(map(tuple, triggers))
-    return ListedRule(source, code, name, category, default, words, of_files, is_listening)
+    return ListedRule(source, code, name, category, default, preview, words, of_files, is_listening)

@@ -90,11 +90,13 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def rule_rows() -> Iterator[str]:
     """The table of rules."""
-    yield "| code | name | finds |"
-    yield "| --- | --- | --- |"
-    for page in pages(load_rules()):
+    yield "| code | name | by default | finds |"
+    yield "| --- | --- | --- | --- |"
+    rules = load_rules()
+    runs = {rule.code: "preview" if rule.preview else "on" if rule.default else "off" for rule in rules}
+    for page in pages(rules):
         if page.is_static:
-            yield f"| {page.code} | `{page.name}` | {page.summary} |"
+            yield f"| {page.code} | `{page.name}` | {runs[page.code]} | {page.summary} |"
 
 
 def written() -> dict[Path, str]:

@@ -17,8 +17,9 @@ from dllint.errors import nearest
 from dllint.rule import Rule
 
 
-def rule(code: str, name: str, category: str, default: bool = True) -> type[Rule]:
-    return type(name, (Rule,), {"code": code, "name": name, "category": category, "default": default})
+def rule(code: str, name: str, category: str, default: bool = True, preview: bool = False) -> type[Rule]:
+    known = {"code": code, "name": name, "category": category, "default": default, "preview": preview}
+    return type(name, (Rule,), known)
 
 
 RULES = (
@@ -28,6 +29,7 @@ RULES = (
     rule("DL110", "ignore-index-mismatch", "pedantic", default=False),
     rule("DL202", "missing-zero-grad", "correctness"),
     rule("AXC01", "bad-config", "correctness"),
+    rule("AXC02", "worse-config", "correctness", default=False, preview=True),
 )
 SELECTORS = Selectors(RULES)
 
@@ -46,8 +48,9 @@ class TestSelectors:
             ("DL1", {"DL101", "DL102", "DL110"}),
             ("DL10", {"DL101", "DL102"}),
             ("DL2", {"DL202"}),
-            ("AXC", {"AXC01"}),
+            ("AXC", {"AXC01", "AXC02"}),
             ("pedantic", {"DL110"}),
+            ("PREVIEW", {"AXC02"}),
             ("ALL", {rule.code for rule in RULES}),
         ],
     )
@@ -76,8 +79,13 @@ class TestSelectors:
     def test_the_more_precise_selector_wins(self) -> None:
         assert enabled(Layer(["DL101"], (), ["DL1"])) == {"DL101"}
         assert enabled(Layer(["DL1"], (), ["DL10"])) == {"DL110"}
-        assert enabled(Layer(["ALL"], (), ["DL1"])) == {"DL202", "AXC01"}
+        assert enabled(Layer(["ALL"], (), ["DL1"])) == {"DL202", "AXC01", "AXC02"}
         assert enabled(Layer(["DL10"], (), ["pedantic", "correctness"])) == {"DL101", "DL102"}
+
+    def test_rules_in_preview_run_if_they_are_selected(self) -> None:
+        assert enabled(Layer(None, ["PREVIEW"])) == {"DL101", "DL102", "DL202", "AXC01", "AXC02"}
+        assert enabled(Layer(["AXC"], (), ["PREVIEW"])) == {"AXC01", "AXC02"}
+        assert enabled(Layer(["ALL"], (), ["PREVIEW", "DL1"])) == {"DL202", "AXC01"}
 
     def test_ignore_wins_at_equal_precision(self) -> None:
         assert enabled(Layer(["DL101"], ["DL102"], ["softmax-before-cross-entropy"])) == {"DL102"}
@@ -160,7 +168,7 @@ class TestSettings:
         found = settings(project, "[severity]\nDL101 = 'error'\nDL1 = 'info'\ncorrectness = 'warning'\n")
         assert found.severities == {
             "DL001": "warning", "DL002": "warning", "DL005": "warning", "DL202": "warning", "AXC01": "warning",
-            "DL101": "error", "DL102": "info", "DL110": "info",
+            "AXC02": "warning",             "DL101": "error", "DL102": "info", "DL110": "info",
         }  # fmt: skip
 
     def test_globs_of_an_extended_file_are_relative_to_that_file(self, project: Path) -> None:

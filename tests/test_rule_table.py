@@ -39,7 +39,7 @@ def test_it_says_what_the_rules_say(table: RuleTable) -> None:
     assert kept is not None and len(kept) == len(rules)
     for each, (path, rule) in zip(kept, rules, strict=True):
         assert isinstance(each, ListedRule) and each.source.file == path
-        for name in ("code", "name", "category", "default", "triggers", "of_files"):
+        for name in ("code", "name", "category", "default", "preview", "triggers", "of_files"):
             assert getattr(each, name) == getattr(rule, name)
         assert listens(each) == listens(rule)
         assert each.listens

@@ -62,7 +62,7 @@ def _of_rule(rule: type[Rule]) -> Page:
     known = judged().get(rule.code)
     facts = [
         ("category", f"{rule.category}, reported as {rule.severity}"),
-        ("default", "on" if rule.default else "off, has to be selected"),
+        ("default", _default_of(rule)),
         ("fix", _FIXES[rule.fix_safety]),
         ("since", rule.since),
         ("record", _record_of(rule.code)),
@@ -77,6 +77,7 @@ def _of_rule(rule: type[Rule]) -> Page:
         "category": rule.category,
         "severity": rule.severity,
         "default": rule.default,
+        "preview": rule.preview,
         "fix": rule.fix_safety or None,
         "since": rule.since,
         "static": True,
@@ -86,6 +87,13 @@ def _of_rule(rule: type[Rule]) -> Page:
     }
     full = f"{text}\n\n{_observed(known)}" if known is not None else text
     return Page(rule.code, rule.name, facts, full, True, rule.default, record | _numbers(known))
+
+
+def _default_of(rule: type[Rule]) -> str:
+    """Whether a rule runs if nothing is selected."""
+    if rule.preview:
+        return "off, too much of what it found was false or noise; `--extend-select PREVIEW` runs it"
+    return "on" if rule.default else "off, has to be selected"
 
 
 def _record_of(code: str) -> str:

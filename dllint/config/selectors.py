@@ -1,4 +1,4 @@
-"""What ``--select`` and its relatives mean: codes, prefixes, names, categories and ``ALL``.
+"""What ``--select`` and its relatives mean: codes, prefixes, names, categories, ``PREVIEW`` and ``ALL``.
 
 The meaning is Ruff's: a more precise selector wins over a less precise one, at equal precision ``ignore`` wins over
 ``select``, and a later source (the command line after a file, a file after the one it extends) replaces the
@@ -15,6 +15,7 @@ from dllint.engine_rules import ENGINE_RULES
 from dllint.rule_table import Described
 
 ALL = "ALL"
+PREVIEW = "PREVIEW"
 CATEGORIES = ("correctness", "suspicious", "performance", "reproducibility", "pedantic")
 ENGINE_CODES = frozenset(rule.code for rule in ENGINE_RULES)
 
@@ -59,6 +60,8 @@ class Selectors:
         """
         if selector == ALL:
             return self.codes
+        if selector == PREVIEW:
+            return frozenset(rule.code for rule in self._rules if rule.preview)
         if selector in self._exact:
             return frozenset((self._exact[selector],))
         if selector in CATEGORIES:
@@ -66,7 +69,7 @@ class Selectors:
         is_prefix = selector[:2].isalpha() and selector.isalnum() and selector.isupper() and len(selector) > 1
         if is_prefix and (found := frozenset(code for code in self.codes if code.startswith(selector))):
             return found
-        known = dict.fromkeys((*self._exact, *CATEGORIES, ALL))
+        known = dict.fromkeys((*self._exact, *CATEGORIES, PREVIEW, ALL))
         raise UnknownSelectorError(f"unknown rule `{selector}`{did_you_mean(selector, known)}")
 
     def union(self, selectors: Iterable[str]) -> frozenset[str]:
@@ -74,10 +77,10 @@ class Selectors:
         return frozenset().union(*(self.expand(selector) for selector in selectors))
 
     def precision(self, selector: str) -> int:
-        """How narrow a selector is: ``ALL``, a category, a prefix by its length, a code or a name."""
+        """How narrow a selector is: ``ALL``, a category or ``PREVIEW``, a prefix by its length, a code or a name."""
         if selector == ALL:
             return 0
-        if selector in CATEGORIES:
+        if selector in (*CATEGORIES, PREVIEW):
             return 1
         return _EXACT if selector in self._exact else len(selector)
 

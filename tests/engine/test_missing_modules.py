@@ -88,6 +88,7 @@ def assumes_a_module(finding: Finding) -> bool:
         ("from scorers import Net", {"scorer.py": "def score(): ...\n"}),
         ("from scorer import Net", {"scorers.py": "def score(): ...\n"}),
         ("if __name__ == '__main__':\n    from dataset import Net", {}),
+        ("import sys\nsys.path.append('./data.py')\nfrom dataset import Net", {}),
         *((f"import os, sys\n{path}\nfrom models.transformer import Net", MOVED) for path in ABOVE),
     ],
 )
@@ -415,3 +416,22 @@ def test_an_imported_file_that_reads_what_may_be_there(tmp_path: Path, module: s
     (analysis,) = analyses(tmp_path, files, "main.py")
     (finding,) = analysis.findings
     assert not any(UNBOUND in each.text for each in finding.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("module", "ends"),
+    [
+        ("raise Exception('deprecated')\n\nclass Net: ...\n", True),
+        ("import sys\n\nsys.exit('use nets2')\n", True),
+        ("if __name__ == '__main__':\n    print('a test')\nelse:\n    raise ImportError('run it')\n", True),
+        ("import sys\n\nif sys.platform == 'win32':\n    raise ImportError('use another system')\n", False),
+        ("if __name__ == '__main__':\n    raise SystemExit(0)\n", False),
+        ("def load():\n    raise NotImplementedError\n", False),
+        ("try:\n    raise ImportError\nexcept ImportError:\n    pass\n", False),
+    ],
+)
+def test_an_imported_file_that_ends_the_run(tmp_path: Path, module: str, ends: bool) -> None:
+    files = {"main.py": USE.format("import nets"), "nets.py": module}
+    (analysis,) = analyses(tmp_path, files, "main.py")
+    (finding,) = analysis.findings
+    assert (finding.confidence == "possible") is ends

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MAX_NESTING = 4
 _MAX_MAPPED = 8
+_TENSOR = "torch.Tensor"
 MAPPED = (Function, BoundMethod, Instance)
 Builtin = Callable[["Machine", Arguments, Site], Value | None]
 
@@ -59,6 +60,11 @@ def _isinstance(machine: Machine, arguments: Arguments, site: Site) -> Value | N
     return choose([(guards, unknown if answer is None else Const(answer, site)) for guards, answer in answers])
 
 
+def _is_tensor(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
+    """``torch.is_tensor(x)``, which is ``isinstance(x, torch.Tensor)``."""
+    return _isinstance(machine, Arguments((*arguments.positional, External(_TENSOR))), site)
+
+
 def _is_any_of(machine: Machine, value: Value, candidates: Sequence[Value]) -> bool | None:
     answers = {_is_instance_of(machine, value, candidate) for candidate in candidates}
     return True if True in answers else False if answers == {False} else None
@@ -77,6 +83,8 @@ def _is_instance_of(machine: Machine, value: Value, wanted: Value) -> bool | Non
         and wanted.name in ("list", "tuple", "set", "dict", "str")
     ):
         return value.kind == wanted.name
+    if isinstance(value, Items | Table) and isinstance(wanted, External) and wanted.name == _TENSOR:
+        return False
     if isinstance(value, Table | Instance) and isinstance(wanted, External) and wanted.name in _TYPES:
         if isinstance(value, Table):
             return wanted.name == "dict"
@@ -314,6 +322,7 @@ def _number(function: Callable[[object], object]) -> Builtin:
 BUILTINS: dict[str, Builtin] = {
     "len": _len,
     "isinstance": _isinstance,
+    "torch.is_tensor": _is_tensor,
     "getattr": _getattr,
     "setattr": _setattr,
     "object.__setattr__": _setattr,

@@ -1,4 +1,4 @@
-"""Files that end the run of whoever imports them: they exit at their top, or in the arm beside their main guard."""
+"""Files that end the run of whoever imports them: they exit or raise at their top, or beside their main guard."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _EXITS = frozenset(("exit", "quit", "sys.exit", "os._exit"))
 
 
 def ends_when_imported(module: SourceModule) -> bool:
-    """Whether a file certainly exits while it is imported.
+    """Whether a file certainly exits, or raises an error, while it is imported: ``raise Exception("deprecated")``.
 
     It does so in any case, or in the ``else`` of ``if __name__ == "__main__":``.
     """
-    if module.words.isdisjoint(("exit", "quit", "_exit", "SystemExit")):
+    if module.words.isdisjoint(("exit", "quit", "_exit", "raise")):
         return False
     return any(map(_is_exit, _done_when_imported(module.tree.body)))
 
@@ -45,6 +45,6 @@ def _arm_of_imports(guard: ast.If) -> list[ast.stmt]:
 
 def _is_exit(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Raise):
-        return statement.exc is not None and ast.unparse(statement.exc).partition("(")[0] == "SystemExit"
+        return True
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and ast.unparse(call.func) in _EXITS

@@ -79,7 +79,7 @@ def _added_by(project: Project, module: SourceModule, program: SourceModule) -> 
     start = program.folder
     changes = _told(project, module, start, is_main=module is program)
     folders: set[Path] = set()
-    for text in chain.from_iterable(changes or ()):
+    for text in (each for each in chain.from_iterable(changes or ()) if not each.endswith(".py")):  # no folder
         places = {Path(os.path.normpath(each / text)) for each in _starts(start, project.root)}
         inside = {place for place in places if place == project.root or project.root in place.parents}
         outside = {place for place in places - inside if place not in project.root.parents}

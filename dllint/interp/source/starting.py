@@ -61,7 +61,7 @@ class Obstacles:
         unbound: a name that a file which it imports reads at its top, where nothing binds it; and that file.
         above: what it imports from a folder above its own, where Python does not look either.
         beyond: how a file is imported, and the relative import in it that leads out of its outermost package.
-        ending: a file that it imports and that exits when it is imported.
+        ending: a file that it imports and that exits, or raises an error, when it is imported.
     """
 
     broken: SourceModule | None
