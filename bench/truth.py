@@ -9,8 +9,10 @@ A batch is what the rules found before anything was mended by it. ``current.tsv`
 that was read, questions included: how often an assumption holds is counted there, since a claim that a mended defect
 made says nothing about its assumptions.
 
-A rule *falls short* if at least five of its findings were read in the last sixty batches, and of the last twenty of these
-more than 15 % were false, or more than 35 % false or doubtful. It is in preview then, and not on by default.
+A rule *falls short* if of the last thirty projects in which it reported something, in the last sixty batches, more than
+15 % went to what was false, or more than 35 % to what was false or doubtful; a project counts once, with what was said
+of its findings in equal parts. The rule is in preview then, and not on by default. Batches are read with these rules
+selected, too, so that one that was mended comes back.
 
     python bench/truth.py            # print the tables
     python bench/truth.py --write    # and write docs/corpus-report.md, dllint/assumptions.toml and dllint/records.toml
@@ -38,8 +40,7 @@ OUTCOMES = ("true", "false", "doubtful")
 COLUMNS = ("repository", "commit", "code", "place", "tier", "kinds", "assumes", "verdict", "why")
 
 RECENT = 60  # batches
-LAST = 20  # findings of a rule in them, so that one that was mended comes back
-ENOUGH = 5  # findings, at the least
+LAST = 30  # projects in them
 FALSE, FALSE_OR_DOUBTFUL = 0.15, 0.35  # the shares that are too many
 
 _BEGIN, _END = "<!-- counted -->", "<!-- /counted -->"
@@ -113,21 +114,37 @@ def grouped(findings: Iterable[Judged], keys: Callable[[Judged], Iterable[str]])
     return sorted(groups.items())
 
 
-def recent(read: list[Reading]) -> dict[str, Counter[str]]:
-    """The verdicts on what each rule has reported lately, by rule."""
+@dataclass(frozen=True)
+class Standing:
+    """What was said lately of a rule: how many projects it reported something in, and how many of them, added up in
+    parts, went to findings that were false or doubtful."""
+
+    projects: int
+    false: float
+    doubtful: float
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether the rule is not to be on by default."""
+        noise = self.false + self.doubtful
+        return self.false > FALSE * self.projects or noise > FALSE_OR_DOUBTFUL * self.projects
+
+
+def standings(read: list[Reading]) -> dict[str, Standing]:
+    """What was said lately of each rule that reported something, by code."""
     batches = sorted((each for each in read if each.name != CURRENT), key=lambda each: int(each.name.partition("-")[2]))
-    lately: dict[str, list[str]] = defaultdict(list)
-    for finding in (finding for batch in batches[-RECENT:] for finding in batch.findings):
-        if finding.tier != "possible":
-            lately[finding.code].append(finding.verdict)
-    return {code: Counter(verdicts[-LAST:]) for code, verdicts in sorted(lately.items())}
+    lately = [finding for batch in batches[-RECENT:] for finding in batch.findings if finding.tier != "possible"]
+    return {code: _standing(findings) for code, findings in grouped(lately, lambda finding: [finding.code])}
 
 
-def falls_short(verdicts: Counter[str]) -> bool:
-    """Whether a rule with these verdicts is not to be on by default."""
-    read = verdicts.total()
-    false, doubtful = verdicts["false"], verdicts["doubtful"]
-    return read >= ENOUGH and (false > FALSE * read or false + doubtful > FALSE_OR_DOUBTFUL * read)
+def _standing(findings: list[Judged]) -> Standing:
+    """The standing of a rule with these findings, given batch by batch."""
+    projects: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for finding in findings:
+        projects[finding.reading, finding.repository][finding.verdict] += 1
+    last = list(projects.values())[-LAST:]
+    shares = {outcome: sum(verdicts[outcome] / verdicts.total() for verdicts in last) for outcome in OUTCOMES}
+    return Standing(len(last), shares["false"], shares["doubtful"])
 
 
 def counted(read: list[Reading]) -> Iterator[str]:
@@ -155,13 +172,13 @@ def counted(read: list[Reading]) -> Iterator[str]:
     yield "\n## By rule\n"
     yield from table("rule", grouped(shown, lambda finding: [finding.code]))
     yield "\n## Rules that fall short\n"
-    yield "The last findings of rules that are in preview, as too many of these were false or noise."
+    yield "Of the last projects in which they reported something, too many went to what was false or noise."
     yield ""
-    short = ((code, verdicts) for code, verdicts in recent(read).items() if falls_short(verdicts))
-    yield "| rule | read | true | false | doubtful |"
-    yield "| --- | --- | --- | --- | --- |"
-    for code, verdicts in short:
-        yield f"| {code} | {verdicts.total()} | {' | '.join(str(verdicts[outcome]) for outcome in OUTCOMES)} |"
+    yield "| rule | projects | false | doubtful |"
+    yield "| --- | --- | --- | --- |"
+    for code, standing in standings(read).items():
+        if standing.falls_short:
+            yield f"| {code} | {standing.projects} | {standing.false:.1f} | {standing.doubtful:.1f} |"
     yield "\n## Each finding\n"
     yield "| reading | rule | place | sure | assuming | verdict | why |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"

@@ -152,6 +152,8 @@ class EpochRestarts(Rule):
     name = "epoch-restarts"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",))
     confirmable = True
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)

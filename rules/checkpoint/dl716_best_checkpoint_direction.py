@@ -159,6 +159,8 @@ class BestCheckpointDirection(Rule):
     name = "best-checkpoint-direction"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = ((*_WORDS, "step"), _WORDS)  # a loop that steps may hand its score to what keeps the best elsewhere
     confirmable = True
     fix_safety = "unsafe"

@@ -125,6 +125,8 @@ class WrappedStateDict(Rule):
     name = "wrapped-state-dict"
     category = "suspicious"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (
         ("save", "state_dict", "step", "prepare", "compile", "DataParallel", "DistributedDataParallel"),
         SAVERS,

@@ -60,6 +60,8 @@ class CheckpointKeyMismatch(Rule):
     name = "checkpoint-key-mismatch"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("load", "save", "load_state_dict"), ("torch",), ("save",))
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)
 

@@ -98,6 +98,8 @@ class ConstantWorkerSeed(Rule):
     name = "constant-worker-seed"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("worker_init_fn", "manual_seed", "seed", "seed_everything", "set_seed"), ("DataLoader", "loader"))
     confirmable = True
     fix_safety = "unsafe"

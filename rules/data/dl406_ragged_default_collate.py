@@ -85,6 +85,8 @@ class RaggedDefaultCollate(Rule):
     name = "ragged-default-collate"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("DataLoader",), ("__getitem__", "CocoDetection", "VOCDetection", "Kitti", "WIDERFace"))
     references = ("https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn",)
     excuses = (is_collated_otherwise, is_one_by_one, has_changed_targets, is_padded)

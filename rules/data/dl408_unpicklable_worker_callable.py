@@ -54,6 +54,8 @@ class UnpicklableWorkerCallable(Rule):
     name = "unpicklable-worker-callable"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("DataLoader",), ("num_workers",), ("collate_fn", "worker_init_fn", "Lambda", "lambda"))
     references = ("https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors",)
     excuses = (is_forked,)

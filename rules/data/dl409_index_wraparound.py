@@ -64,6 +64,8 @@ class IndexWraparound(Rule):
     name = "index-wraparound"
     category = "suspicious"
     severity = "info"
+    default = False
+    preview = True
     triggers = (("__getitem__",), ("__len__",))
     of_files = True
     references = ("https://docs.pytorch.org/docs/stable/data.html#map-style-datasets",)

@@ -145,6 +145,8 @@ class LengthMismatch(Rule):
     name = "length-mismatch"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("__getitem__",),)
     of_files = True
     references = ("https://docs.pytorch.org/docs/stable/data.html#map-style-datasets",)

@@ -70,6 +70,8 @@ class IntegerOverflowOnScaling(Rule):
     name = "integer-overflow-on-scaling"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("int16", "short", "uint8", "byte", "uint16", "int32"),)
     of_files = True
     fix_safety = "unsafe"

@@ -128,6 +128,8 @@ class TokensAddedWithoutResize(Rule):
     name = "tokens-added-without-resize"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("add_tokens", "add_special_tokens"), ("from_pretrained",))
     fix_safety = "unsafe"
     references = ("https://huggingface.co/docs/transformers/main_classes/tokenizer",)

@@ -103,6 +103,8 @@ class DecoderInputEqualsLabels(Rule):
     name = "decoder-input-equals-labels"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (
         ("Transformer", "TransformerDecoder", "TransformerEncoder", "decoder_input_ids", "triu", "tril",
          "generate_square_subsequent_mask"),

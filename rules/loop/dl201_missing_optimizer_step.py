@@ -182,6 +182,8 @@ class MissingOptimizerStep(Rule):
     name = "missing-optimizer-step"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("backward", "manual_backward"),)
     confirmable = True
     fix_safety = "unsafe"

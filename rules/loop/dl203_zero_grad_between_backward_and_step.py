@@ -93,6 +93,8 @@ class ZeroGradBetweenBackwardAndStep(Rule):
     name = "zero-grad-between-backward-and-step"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("backward", "manual_backward"), ("zero_grad", "grad"), ("step",))
     confirmable = True
     fix_safety = "unsafe"

@@ -86,6 +86,8 @@ class StepBeforeBackward(Rule):
     name = "step-before-backward"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("backward",), ("step",))
     confirmable = True
     fix_safety = "unsafe"

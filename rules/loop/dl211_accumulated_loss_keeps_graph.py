@@ -129,6 +129,8 @@ class AccumulatedLossKeepsGraph(Rule):
     name = "accumulated-loss-keeps-graph"
     category = "performance"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("backward", "manual_backward", "eval", "cross_entropy", "CrossEntropyLoss"),)
     confirmable = True
     fix_safety = "safe"

@@ -62,6 +62,8 @@ class ClipAfterStep(Rule):
     name = "clip-after-step"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (
         ("backward", "manual_backward"),
         ("step",),

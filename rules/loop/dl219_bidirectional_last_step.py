@@ -74,6 +74,8 @@ class BidirectionalLastStep(Rule):
     name = "bidirectional-last-step"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     since = "0.1.0"
     triggers = (("bidirectional",), ("LSTM", "GRU", "RNN"))
     confirmable = True

@@ -84,6 +84,8 @@ class NllLossWithoutLogSoftmax(Rule):
     name = "nll-loss-without-log-softmax"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("nll_loss", "NLLLoss", "NLLLoss2d", "nll_loss2d"),)
     confirmable = True
     fix_safety = "unsafe"

@@ -91,6 +91,8 @@ class LogOfSoftmax(Rule):
     name = "log-of-softmax"
     category = "suspicious"
     severity = "info"
+    default = False
+    preview = True
     triggers = (("log", "log_"), ("softmax", "Softmax", "Softmax2d"))
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)

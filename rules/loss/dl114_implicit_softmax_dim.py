@@ -64,6 +64,8 @@ class ImplicitSoftmaxDim(Rule):
     name = "implicit-softmax-dim"
     category = "suspicious"
     severity = "info"
+    default = False
+    preview = True
     triggers = (("softmax", "log_softmax", "softmin", "Softmax", "LogSoftmax", "Softmin"),)
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html",)

@@ -47,6 +47,8 @@ class SingleLogitCrossEntropy(Rule):
     name = "single-logit-cross-entropy"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("cross_entropy", "CrossEntropyLoss"), ("Linear",))
     confirmable = True
     excuses = (has_another_loss,)

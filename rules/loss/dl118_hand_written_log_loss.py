@@ -69,6 +69,8 @@ class HandWrittenLogLoss(Rule):
     name = "hand-written-log-loss"
     category = "suspicious"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("log",), ("sigmoid", "sigmoid_", "Sigmoid"))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.logsigmoid.html",)

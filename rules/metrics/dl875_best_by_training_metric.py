@@ -98,6 +98,8 @@ class BestByTrainingMetric(Rule):
     name = "best-by-training-metric"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("save", "state_dict", *_CALLBACKS),)
     references = ("https://lightning.ai/docs/pytorch/stable/api/lightning.pytorch.callbacks.ModelCheckpoint.html",)
     excuses = (is_not_validated, is_chosen_by_both)

@@ -104,6 +104,8 @@ class AdamWeightDecay(Rule):
     name = "adam-weight-decay"
     category = "suspicious"
     severity = "info"
+    default = False
+    preview = True
     triggers = (("Adam", "NAdam", "RAdam"),)
     confirmable = True
     fix_safety = "unsafe"

@@ -110,6 +110,8 @@ class SchedulerBeforeOptimizer(Rule):
     name = "scheduler-before-optimizer"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("step",), ("backward", "manual_backward"))
     confirmable = True
     fix_safety = "unsafe"

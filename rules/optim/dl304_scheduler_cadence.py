@@ -138,6 +138,8 @@ class SchedulerCadence(Rule):
     name = "scheduler-cadence"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("step", "configure_optimizers"), (*_HORIZONS, "ExponentialLR"))
     confirmable = True
     fix_safety = "suggestion"

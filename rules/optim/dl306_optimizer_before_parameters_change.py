@@ -138,6 +138,8 @@ class OptimizerBeforeParametersChange(Rule):
     name = "optimizer-before-parameters-change"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("parameters", "named_parameters"), ("optim", "Optimizer", "SGD", "Adam", "AdamW"))
     confirmable = True
     fix_safety = "unsafe"

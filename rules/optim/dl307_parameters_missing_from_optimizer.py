@@ -181,6 +181,8 @@ class ParametersMissingFromOptimizer(Rule):
     name = "parameters-missing-from-optimizer"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("parameters", "named_parameters"), ("optim", "Optimizer", "SGD", "Adam", "AdamW"))
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/optim.html#constructing-it",)

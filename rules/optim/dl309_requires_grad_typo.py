@@ -164,6 +164,8 @@ class RequiresGradTypo(Rule):
     name = "requires-grad-typo"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = ((_NAME, *sorted(_MISSPELT)),)
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.requires_grad_",)

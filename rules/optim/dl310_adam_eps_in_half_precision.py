@@ -85,6 +85,8 @@ class AdamEpsInHalfPrecision(Rule):
     name = "adam-eps-in-half-precision"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("Adam", "AdamW", "NAdam", "RMSprop", "Adagrad"), ("half", "float16"))
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",)

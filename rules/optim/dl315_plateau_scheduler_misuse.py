@@ -79,6 +79,8 @@ class PlateauSchedulerMisuse(Rule):
     name = "plateau-scheduler-misuse"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("ReduceLROnPlateau",), ("step",))
     confirmable = True
     fix_safety = "unsafe"

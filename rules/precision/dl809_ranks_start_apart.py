@@ -91,6 +91,8 @@ class RanksStartApart(Rule):
     name = "ranks-start-apart"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("all_reduce",), ("grad",), ("parameters", "named_parameters"))
     references = ("https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html",)
     excuses = (has_weights_from_a_file, is_made_equal_by_a_sum, speaks_of_equal_starts)

@@ -169,6 +169,8 @@ class SeedNotApplied(Rule):
     name = "seed-not-applied"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (_SEEDING, ("torch", "step", *_DRAWING))  # also what draws and what trains is to be followed
     of_files = True
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html",)

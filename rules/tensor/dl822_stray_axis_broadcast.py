@@ -81,6 +81,8 @@ class StrayAxisBroadcast(Rule):
     name = "stray-axis-broadcast"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     since = "0.1.0"
     triggers = (("backward",), ("mean", "sum"))
     references = ("https://docs.pytorch.org/docs/stable/notes/broadcasting.html",)

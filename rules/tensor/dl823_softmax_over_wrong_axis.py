@@ -96,6 +96,8 @@ class SoftmaxOverWrongAxis(Rule):
     name = "softmax-over-wrong-axis"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     since = "0.1.0"
     triggers = (("softmax", "Softmax", "log_softmax", "LogSoftmax"),)
     confirmable = True

@@ -175,6 +175,8 @@ class UnregisteredTensor(Rule):
     name = "unregistered-tensor"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("Parameter", "requires_grad", "randn", "rand", "normal", "randperm", "randint"), ("Module",))
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",)
     excuses = (is_not_of_forward, is_handed_in, is_handled, is_drawn_anew, is_set_again)

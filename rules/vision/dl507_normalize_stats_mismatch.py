@@ -90,6 +90,8 @@ class NormalizeStatsMismatch(Rule):
     name = "normalize-stats-mismatch"
     category = "suspicious"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("Normalize",),)
     confirmable = True
     fix_safety = "unsafe"

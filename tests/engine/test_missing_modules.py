@@ -78,6 +78,8 @@ def assumes_a_module(finding: Finding) -> bool:
         ("from dataset import Net", {"other/dataset.py": "class Net: ...\n"}),
         ("from models import Net", {"models/old.py": "class Net: ...\n"}),
         ("import utils", {"tools.py": ""}),
+        ("from GoogLeNet.model import Net", {"GoogleNet/model.py": "class Net: ...\n"}),
+        ("from unet import Net", {"UNet.py": "class Net: ...\n"}),
         (RENAMED, SOURCES),
         ("from PatchNets import Net", {"modeling/PatchNets.py": "class Net: ...\n"}),
         ("from c_dataset import ImageData", {"dataset.py": "class ImageData: ...\n"}),
@@ -154,6 +156,9 @@ def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, fil
         ("import sys\nsys.path.append(HERE)\nfrom models.transformer import Net", MOVED),
         ("import os, sys\nsys.path.append(os.environ['A'])\nfrom models.transformer import Net", MOVED),
         ("import sys\nsys.path.append('vendor')\nfrom models.net import Net", MOVED),
+        ("from monai import Net", {"Monai/net.py": "class Net: ...\n"}),
+        ("from monai.net import Net", {"Monai/net.py": "class Other: ...\n"}),
+        ("from monai import Net", {"Monai.py": "class Other: ...\n"}),
         ("import tools", {**MOVED, "tools.py": "import sys\nsys.path.append('vendor')\nfrom models.net import Net\n"}),
     ],
 )

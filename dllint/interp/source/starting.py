@@ -213,6 +213,7 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
             _is_own(parts[0])
             or (len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases))
             or (start.is_run and _is_in_another_folder(project, importer, parts))
+            or any(_is_in_other_letters(project, base, parts, importer) for base in bases)
             or _is_renamed(project, parts)
             or _is_one_of_several(project, importer, parts)
             or _is_beside_by_another_name(project, importer, parts)
@@ -266,6 +267,17 @@ def _is_beside_by_another_name(project: Project, importer: SourceModule, parts: 
     if _OWN.isdisjoint(parts[0].split("_")) or not any(_CLASS.fullmatch(name) for name in wanted):
         return False
     return any(_defines(project, file, wanted) for file in beside)
+
+
+def _is_in_other_letters(project: Project, base: Path, parts: list[str], importer: SourceModule) -> bool:
+    """Whether a folder has what is imported, with capital letters for small ones, which Python tells apart (PEP 235).
+
+    A library may be called like a folder of the project: the module has to be there, and to define what is asked for.
+    """
+    wanted = _wanted_of(importer, ".".join(parts))
+    others = {each for each in project.names_in(base) if each.removesuffix(".py").lower() == parts[0].lower()}
+    files = (base.joinpath(other.removesuffix(".py"), *parts[1:]).with_suffix(".py") for other in others)
+    return parts[0] not in LIBRARIES and any(_defines(project, file, wanted) for file in files)
 
 
 def _is_renamed(project: Project, parts: list[str]) -> bool:
