@@ -196,7 +196,7 @@ SUPPRESSED = ENGINE.replace("labels)\n", "labels)  # dllint: ignore[DL101] -- wa
 
 @pytest.mark.parametrize("paths", [["engine.py"], ["engine.py", "other.py"], ["."]])
 def test_fixing_one_file_keeps_a_suppression_that_is_needed(tmp_path: Path, paths: list[str]) -> None:
-    useless = SUPPRESSED + "\n\nrows = 3  # dllint: ignore[DL301] -- old\n"
+    useless = SUPPRESSED + "\n\nrows = 3  # dllint: ignore[DL213] -- old\n"
     project = write(tmp_path, {**FLAT, "engine.py": useless})
     done = dllint(project, "--fix", *paths)
     assert done.returncode == 0, done.stdout

@@ -12,12 +12,12 @@ from installing import FINDING, MODEL, TRAINING, copy_checkout, make_repository,
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pre-commit")]  # all share one environment of the hooks
 
-LOG_OF_SOFTMAX = """\
-import torch
+CHECKPOINTED = """\
+from torch.utils.checkpoint import checkpoint
 
 
-def score(logits):
-    return torch.log(torch.softmax(logits, dim=1))
+def forward(block, x):
+    return checkpoint(block, x)
 """
 NOTEBOOK = {
     "cells": [
@@ -131,12 +131,12 @@ def test_broken_configuration(scratch: Scratch) -> None:
 
 
 def test_fix_changes_files_and_fails_once(scratch: Scratch) -> None:
-    file = scratch.add("score.py", LOG_OF_SOFTMAX)
+    file = scratch.add("block.py", CHECKPOINTED)
     said = scratch.commit("dllint-fix", expect=1)
     assert "- files were modified by this hook" in said
     assert "exit code" not in said
-    assert "log_softmax(logits, dim=1)" in file.read_text()
-    run("git", "add", "score.py", cwd=scratch.folder)
+    assert "checkpoint(block, x, use_reentrant=False)" in file.read_text()
+    run("git", "add", "block.py", cwd=scratch.folder)
     assert "Passed" in scratch.commit("dllint-fix", expect=0)
 
 

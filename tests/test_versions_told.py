@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dllint.cli.project import find_project, lint
-from dllint.config.load import ConfigLoader
+from dllint.config.load import ConfigLoader, Source
 from dllint.findings import Finding
 
 READS_RATE = """\
@@ -25,7 +25,8 @@ def found(folder: Path, code: str, **files: str) -> list[Finding]:
     """The findings of a rule in a project with one script, and some files that have another ending than `.py`."""
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
-    project = find_project([str(folder)], ConfigLoader())
+    selected = Source("command line", folder, {"extend-select": ["PREVIEW"]})
+    project = find_project([str(folder)], ConfigLoader(overrides=[selected]))
     lint(project, jobs=1, cache=False)
     return [finding for part in project.parts for finding in part.report.findings if finding.code == code]
 

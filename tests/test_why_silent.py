@@ -52,7 +52,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def told(script: str, line: int, capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["check", "--isolated", "--why-silent", f"{script}:{line}"]) == 0
+    assert main(["check", "--isolated", "--extend-select", "PREVIEW", "--why-silent", f"{script}:{line}"]) == 0
     return capsys.readouterr().out
 
 
