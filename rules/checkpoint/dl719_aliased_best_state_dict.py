@@ -186,8 +186,6 @@ class AliasedBestStateDict(Rule):
     name = "aliased-best-state-dict"
     category = "correctness"
     severity = "error"
-    default = False
-    preview = True
     triggers = (("state_dict",), ("load_state_dict", "save"), ("step",))
     confirmable = True
     fix_safety = "unsafe"
