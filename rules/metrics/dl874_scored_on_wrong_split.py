@@ -150,7 +150,8 @@ class ScoredOnWrongSplit(Rule):
         for dataset in told:
             loaders = [each for each in ctx.data.loaders if _draws_from(each, dataset, ctx)]
             event = next((each for each in loaders if not ctx.excused(self, each)), None)
-            others = (each for each in told if each is not dataset and _is_same_data(each, dataset))
+            others = [each for each in told if each is not dataset and _is_same_data(each, dataset)]
+            others.sort(key=lambda each: each.site is None or each.site.module is not _file_of(dataset))
             trained = next((each for each in others if _is_for_training(each, ctx)), None)
             is_trained_on = any(ctx.data.is_trained_on(each.loader) for each in loaders)
             if event is not None and trained is not None and not is_trained_on and _is_of_test(dataset, event, ctx):
@@ -256,6 +257,10 @@ def _left_unread(dataset: Value, event: LoaderCreated, ctx: Context) -> Site | N
     return ctx.left_unread(event, name) if is_hook or is_trained_on else None
 
 
+def _file_of(dataset: Instance) -> object:
+    return dataset.site.module if dataset.site is not None else None
+
+
 def _is_told_to_train(dataset: Instance, ctx: Context) -> bool:
     is_known = dataset.library_name.startswith("torchvision.datasets.") and ctx.data.is_told_part(dataset)
     return is_known and dataset.site is not None and ctx.data.part(dataset) == "train"
@@ -295,10 +300,11 @@ def _is_same_data(one: Instance, other: Instance) -> bool:
 def _is_for_training(dataset: Instance, ctx: Context) -> bool:
     own = [each for each in ctx.data.loaders if any(held is dataset for held in ctx.data.datasets(each.dataset))]
     names = [dataset.hint, *(_name_of_loader(each) for each in own)]
-    if any(ctx.data.part_of_name(name) == "eval" for name in names):
-        return False
+    parts = [ctx.data.part_of_name(name) for name in names]
+    if parts[0] or "eval" in parts:
+        return parts[0] == "train"
     is_trained_on = any(ctx.data.is_trained_on(each.loader) for each in own)
-    return is_trained_on or any(ctx.data.part_of_name(name) == "train" for name in names)
+    return is_trained_on or "train" in parts
 
 
 def _is_of_test(dataset: Instance, event: LoaderCreated, ctx: Context) -> bool:
