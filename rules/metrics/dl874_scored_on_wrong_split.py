@@ -38,7 +38,9 @@ there is no other data to choose by, or where another checkpoint is chosen by th
 
 ## On real code
 280 public repositories: no finding, after 1 that was doubtful: numbers that are drawn on the spot to try the code. They
-are silent now. In later batches 1 finding was true and 2 were false. DATASPLIT
+are silent now. In later batches 1 finding was true and 2 were false. Data for evaluation that nothing reads, and test
+sets that are the training part: in 241 others 8 findings and questions in 5 repositories, all true, of which 1 was
+found before.
 
 Off by default: of the 3 findings that were read and settled, 1 was true.
 """
@@ -152,7 +154,7 @@ class ScoredOnWrongSplit(Rule):
             event = next((each for each in loaders if not ctx.excused(self, each)), None)
             others = [each for each in told if each is not dataset and _is_same_data(each, dataset)]
             others.sort(key=lambda each: each.site is None or each.site.module is not _file_of(dataset))
-            trained = next((each for each in others if _is_for_training(each, ctx)), None)
+            trained = next((each for each in others if _is_trained_with(each, ctx)), None)
             is_trained_on = any(ctx.data.is_trained_on(each.loader) for each in loaders)
             if event is not None and trained is not None and not is_trained_on and _is_of_test(dataset, event, ctx):
                 yield self._report_split(dataset, event, trained, ctx)
@@ -297,7 +299,7 @@ def _is_same_data(one: Instance, other: Instance) -> bool:
     return one.library_name == other.library_name and (len(known) < 2 or known[0] == known[1])
 
 
-def _is_for_training(dataset: Instance, ctx: Context) -> bool:
+def _is_trained_with(dataset: Instance, ctx: Context) -> bool:
     own = [each for each in ctx.data.loaders if any(held is dataset for held in ctx.data.datasets(each.dataset))]
     names = [dataset.hint, *(_name_of_loader(each) for each in own)]
     parts = [ctx.data.part_of_name(name) for name in names]
