@@ -102,6 +102,17 @@ class ModesOfModules(Phases, Sources):
         wholes = (frame.receiver for frame in frames if frame.receiver is not None and self.is_module(frame.receiver))
         return any(whole is not model and self.is_part(model, whole) for whole in wholes)
 
+    def used_through(self, event: ModelForward) -> Frame | None:
+        """The call of a method of a module, as `vae.encode(x)`, in which one of its parts is called.
+
+        ``None`` where no such method is called, and where one is the `forward` or the constructor of a module, so that
+        the part is called as the module is.
+        """
+        outer = [frame for frame in event.frame.stack() if frame.receiver and self.is_module(frame.receiver)]
+        if not outer or any(frame.function in ("forward", "__init__") for frame in event.frame.stack()):
+            return None
+        return outer[-1] if outer[-1].call is not None and outer[-1].caller is not None else None
+
     def may_set_mode(self, model: Value, event: Event) -> bool:
         """Whether an event is a call of a module, sets its mode, or may set it out of sight."""
         if isinstance(event, ModeChange):

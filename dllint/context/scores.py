@@ -272,9 +272,18 @@ class Scores(Phases):
         return self.speaks_of("test-set", *names) and not self.speaks_of("validation-set", *names)
 
     def is_of_validation(self, score: Site, loops: Iterable[Loop]) -> bool:
-        """Whether a score is added up over data that is not called a test set, in one of some loops."""
+        """Whether a score is added up over data that is not called a test set, in one of some loops, or comes of a call
+        that is given what is called a validation set."""
+        loops = tuple(loops)
         adding = (self._adding(score, loop) for loop in loops)
-        return any(one is not None and not self._is_test(one.loop) for one in adding)
+        if any(one is not None and not self._is_test(one.loop) for one in adding):
+            return True
+        made = [self._made_in(score, loop) for loop in loops]
+        calls = [each for one in made if one is not None for each in ast.walk(one) if isinstance(each, ast.Call)]
+        given = [
+            ast.unparse(each) for call in calls for each in call.args if isinstance(each, ast.Name | ast.Attribute)
+        ]
+        return any(self.speaks_of("validation-set", each) and not self.speaks_of("test-set", each) for each in given)
 
     def _made_in(self, score: Site, outer: Loop) -> ast.expr | None:
         """What a score was last bound to in a loop, before it is read."""
