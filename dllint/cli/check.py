@@ -68,8 +68,8 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 def command(**given: Any) -> int:
     """Lint files and folders, `.` by default; `-` is standard input.
 
-    RULES are codes (DL101), prefixes (DL1), names (softmax-before-cross-entropy), categories (correctness), PREVIEW (the
-    rules that are off until they are right more often) or ALL, with commas between them.
+    RULES are codes (DL101), prefixes (DL1), names (softmax-before-cross-entropy), categories (correctness), PREVIEW
+    (the rules that are off until they are right more often) or ALL, with commas between them.
     """
     if given["why_silent"]:
         from dllint.cli.silence import explain
