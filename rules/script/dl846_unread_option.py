@@ -25,7 +25,9 @@ of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is
 ## Not reported
 Options that any file of the script, or of the project where files share a parser, has as an attribute of something or
 as a text (of a name with dots also its parts), but for files that do not share it and add an option of that name
-themselves, and what imported files read only where they are run themselves; all options where they are handed to code
+themselves, what imported files read only where they are run themselves, and attributes that a class sets itself, to
+something else than the option (`self.classes = classes`); all options where files are imported by names that may be
+those of any (those of one package of the project are read, `import_module("models." + name)`); all options where they are handed to code
 that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`) or are read by names that are computed; options that
 launchers pass (`--local_rank`), that the parser itself reads (files of settings), the opposites of switches that are
 off (`--unweighted` beside `--weighted`), switches that are on anyway (`store_true` with `default=True`), options that
