@@ -24,14 +24,14 @@ the end of the loop the loss falls from 2.4 to 2.2, and the test accuracy is .19
 
 ## Not reported
 Stops under a condition or in an `except`, unless the condition is a fixed number of turns (`if index > 10: break`), and
-a comment says that it is for debugging, or it ends what fills the lists of a dataset after a few rows (`if index > 10:` as the last thing) and no comment says
-why; scripts that do not train, and files that only try out what others import of them; functions and files that
-are for debugging, as their names say; a `break` in a loop over steps that takes one batch from a shuffled loader each
-time (a question where it counts thousands of epochs), or the only one; code after an `exit()` that neither trains nor
-keeps anything, nor evaluates where nothing above does; stops after one that has ended the run before, perhaps in a file
-that is imported; a debugger as the last thing that a script does which does not train, be it for each of several
-batches. What stands below an exit of a run that has trained, or has saved or exported what it was for, is a question
-only: it may be an earlier experiment.
+a comment says that it is for debugging, or it ends what fills the lists of a dataset after a few rows (`if index > 10:`
+as the last thing) and no comment says why; scripts that do not train, and files that only try out what others import of
+them; functions and files that are for debugging, as their names say; a `break` in a loop over steps that takes one
+batch from a shuffled loader each time (a question where it counts thousands of epochs), or the only one; code after an
+`exit()` that neither trains nor keeps anything, nor evaluates where nothing above does; stops after one that has ended
+the run before, perhaps in a file that is imported; a debugger as the last thing that a script does which does not
+train, be it for each of several batches. What stands below an exit of a run that has trained, or has saved or exported
+what it was for, is a question only: it may be an earlier experiment.
 
 ## On real code
 276 public repositories: 4 findings in 3 of them. 3 are true: an `embed()` in the loop over batches, a `breakpoint()` in
