@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from dllint.context.namespaces import Handed, expansions, handed_on, renames_all, taken_by_name, takers_named
-from dllint.context.option_names import ALL, USUAL_NAMES, Names, last_of, names_read, namespaces, root_of
+from dllint.context.option_names import ALL, USUAL_NAMES, Names, files_meant, last_of, names_read, namespaces, root_of
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.bindings import Definition
@@ -34,7 +34,6 @@ _LOADING = re.compile(r"\b(?:safe_|full_)?loads?\(|\bload_(?:args|config|hparams
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
 )
-_BY_NAMES = frozenset(("import_module", "__import__", "add_argparse_args", "HfArgumentParser"))
 
 
 _Read = Mapping[SourceModule, Names] | None
@@ -226,12 +225,8 @@ class CommandLine(Sources):
 
     def _read_in(self, modules: list[SourceModule]) -> _Read:
         """What each of some files reads; ``None`` where unknown code may read all."""
-        files = list(dict.fromkeys(modules))
-        suspects = [] if len(files) > _MOST_FILES else [module for module in files if module.contains(_IMPORTING)]
-        reading = self._machine.project.reading_each
-        if len(files) > _MOST_FILES or any(_runs_what_is_named(module) for module in reading(suspects)):
-            return None
-        if any(self._may_read_all(module) for module in reading(files)):
+        files, reading = self._with_those_meant(modules), self._machine.project.reading_each
+        if files is None or any(self._may_read_all(module) for module in reading(files)):
             return None
         given = self._handed_in(files)
         if given is None:
@@ -244,6 +239,21 @@ class CommandLine(Sources):
         read = {module: names_read(module, self._libraries(module)) for module in files}
         taken = {module: frozenset((*taken_by_name(module, given), *closed)) for module in files}
         return {module: names._replace(taken=taken[module]) for module, names in read.items()}
+
+    def _with_those_meant(self, modules: list[SourceModule]) -> list[SourceModule] | None:
+        """Some files, and those they import by names that they compute; ``None`` where these, or what is run, may be
+        any, and where there are very many."""
+        files = list(dict.fromkeys(modules))
+        for module in files:  # which grows meanwhile
+            if len(files) > _MOST_FILES:
+                return None
+            if module.contains(_IMPORTING):
+                with self._machine.project.reading(module):
+                    meant = files_meant(module, self._machine.project)
+                if meant is None:
+                    return None
+                files += [each for each in meant if each not in files]
+        return files
 
     def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
         """The dicts of options that functions of some files get, also by one another; ``None`` where others get one."""
@@ -301,17 +311,6 @@ class CommandLine(Sources):
             return False
         with self._machine.project.glancing_at(longest[1]):
             return inside[0] not in longest[1].bindings.names
-
-
-def _runs_what_is_named(module: SourceModule) -> bool:
-    """Whether a file imports or runs something by a text, or fills in options from elsewhere; not in comments, and not
-    by a function of its own that is called `eval`."""
-    nodes, own = nodes_of(module.tree), module.bindings.names
-    named = (*nodes.names, *nodes.attributes, *imported_names(module.tree).values())
-    if any(each.rpartition(".")[2] in _BY_NAMES for each in named):
-        return True
-    called = {node.func.id for node in nodes.of(ast.Call) if isinstance(node.func, ast.Name)}
-    return any(name in called and name not in own for name in ("exec", "eval"))
 
 
 def has_its_own(module: SourceModule, name: str) -> bool:

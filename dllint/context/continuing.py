@@ -13,7 +13,7 @@ from dllint.choices import alternatives
 from dllint.context.checkpoints import Restored, Saved, keys_needed, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
-from dllint.context.uses import is_read
+from dllint.context.uses import is_next_only_shown, is_read
 from dllint.dataclass import dataclass
 from dllint.events import OptimizerStep, StateRead
 from dllint.interp.run import graph
@@ -113,12 +113,16 @@ class Continuing(Filtering):
         return any("load_state_dict" in text and "optim" in text for text in near)
 
     def _is_made_use_of(self, item: Symbol) -> bool:
-        """Whether what was looked up is ever read, also as an attribute."""
-        statement = statement_around(item.site) if item.site is not None else None
+        """Whether what was looked up is ever read, also as an attribute; the epoch after it, but to print it."""
+        if item.site is None:
+            return True
+        if is_next_only_shown(item.site, self._machine.project.closure(self.program.module)):
+            return False
+        statement = statement_around(item.site)
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
         if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Attribute):
-            return item.site is None or is_read(item.site)
-        if item.site is None or statement.value is not item.site.node:
+            return is_read(item.site)
+        if statement.value is not item.site.node:
             return True  # something is computed from it
         attributes = (
             node for _, tree in self.trees(target.attr) for node in nodes_of(tree).attributes.get(target.attr, ())

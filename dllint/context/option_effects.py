@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from dllint.context.command_line import CommandLine, has_its_own
-from dllint.context.option_names import USUAL_NAMES, last_of, namespaces
+from dllint.context.option_names import USUAL_NAMES, is_of_object, last_of, namespaces
 from dllint.context.running import Running
 from dllint.events import LibraryCall
 from dllint.interp.run.argparse_calls import PARSE
@@ -171,7 +171,7 @@ class OptionEffects(CommandLine, Running):
         libraries = self._libraries(module)
         for node in nodes_of(module.tree).attributes.get(name, ()):
             is_held = _root(node) not in libraries or getattr(node.value, "attr", "") == "config"
-            if isinstance(node.ctx, ast.Load) and is_held and not _is_of_object(module, node):
+            if isinstance(node.ctx, ast.Load) and is_held and not is_of_object(module, node):
                 yield node
 
     def _may_get_to(self, site: Site) -> bool:
@@ -201,34 +201,6 @@ def _is_empty(value: Value) -> bool:
 
 def _takes_all(module: SourceModule) -> bool:
     return _TAKES_ALL in nodes_of(module.tree).attributes
-
-
-def _is_of_object(module: SourceModule, node: ast.Attribute) -> bool:
-    """Whether an attribute is one of `self` that methods of its class set, and to no option of this name."""
-    if not isinstance(node.value, ast.Name) or node.value.id != "self":
-        return False
-    around = [each for each in definitions_around(Site(module, node)) if isinstance(each, ast.ClassDef)]
-    if not around or not _setters(around[0]).isdisjoint(("setattr", "__dict__")):
-        return False
-    given = [
-        each.value
-        for each in nodes_of(around[0]).of(ast.Assign)
-        if any(isinstance(target, ast.Attribute) and _is_same(target, node) for target in each.targets)
-    ]
-    return bool(given) and not any(_reads_attribute(value, node.attr) for value in given)
-
-
-def _setters(owner: ast.ClassDef) -> frozenset[str]:
-    nodes = nodes_of(owner)
-    return frozenset((*nodes.names, *nodes.attributes))
-
-
-def _is_same(target: ast.Attribute, node: ast.Attribute) -> bool:
-    return target.attr == node.attr and isinstance(target.value, ast.Name) and target.value.id == "self"
-
-
-def _reads_attribute(value: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(value))
 
 
 def _root(node: ast.AST) -> str:

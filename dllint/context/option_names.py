@@ -7,12 +7,20 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, TypeGuard
 
+from dllint.interp.source.effects import definitions_around
+from dllint.interp.source.imported import imported_names
+from dllint.interp.source.imported_by_name import files_imported
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.only_parsing import PARSING
+from dllint.interp.source.project import Project
 from dllint.interp.source.trees import walk
+from dllint.sites import Site
 
+_IMPORTING = frozenset(("import_module", "__import__"))
+_BY_NAMES = _IMPORTING | {"add_argparse_args", "HfArgumentParser"}
 USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
+_SETTING = frozenset(("setattr", "__dict__", "add_argument", *PARSING))  # in a class: its attributes may be options
 ALL = "**"  # the place of a dict that is expanded
 _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"[\w.:/-]+")  # as an option may be called: `--data.size` is read as `options["data.size"]`
@@ -62,8 +70,9 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterato
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
     What is read of libraries (`torch.cuda.seed`) is none, but for a configuration that they were given
-    (`wandb.config.epochs`), and neither is a method (`model.train()`). Where all options
-    are taken out of the namespace, parameters count as well: they may be handed on by name.
+    (`wandb.config.epochs`), and neither is a method (`model.train()`), nor an attribute of an object that its class
+    sets itself (`self.classes = classes`). Where all options are taken out of the namespace, parameters count as well:
+    they may be handed on by name.
     """
     takes_all = "vars" in module.words or "__dict__" in module.words
     owners = {*USUAL_NAMES, *namespaces(module.tree)}
@@ -71,7 +80,8 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterato
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Attribute):
-            if isinstance(node.ctx, ast.Load) and (root_of(node) not in libraries or last_of(node.value) == "config"):
+            is_held = root_of(node) not in libraries or last_of(node.value) == "config"
+            if isinstance(node.ctx, ast.Load) and is_held and not is_of_object(module, node):
                 yield node.attr, "attributes"
         elif isinstance(node, ast.Constant):
             yield from ((name, "texts") for name in (_names_in(node.value) if isinstance(node.value, str) else ()))
@@ -85,6 +95,38 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterato
             pending.extend((node.func.value, *node.args, *node.keywords))
             continue
         pending.extend(ast.iter_child_nodes(node))
+
+
+def is_of_object(module: SourceModule, node: ast.Attribute) -> bool:
+    """Whether an attribute is one of `self` that methods of its class set, and to no option of this name.
+
+    A class that adds options itself, parses them, or sets attributes by names that are not written may be what the
+    options are put into.
+    """
+    if not isinstance(node.value, ast.Name) or node.value.id != "self":
+        return False
+    around = [each for each in definitions_around(Site(module, node)) if isinstance(each, ast.ClassDef)]
+    if not around or not _names_in_class(around[0]).isdisjoint(_SETTING):
+        return False
+    given = [
+        each.value
+        for each in nodes_of(around[0]).of(ast.Assign)
+        if any(isinstance(target, ast.Attribute) and _is_same(target, node) for target in each.targets)
+    ]
+    return bool(given) and not any(_reads_attribute(value, node.attr) for value in given)
+
+
+def _names_in_class(owner: ast.ClassDef) -> frozenset[str]:
+    nodes = nodes_of(owner)
+    return frozenset((*nodes.names, *nodes.attributes))
+
+
+def _is_same(target: ast.Attribute, node: ast.Attribute) -> bool:
+    return target.attr == node.attr and isinstance(target.value, ast.Name) and target.value.id == "self"
+
+
+def _reads_attribute(value: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(value))
 
 
 def _is_method(called: ast.expr, namespaces: set[str]) -> TypeGuard[ast.Attribute]:
@@ -110,3 +152,21 @@ def root_of(node: ast.AST) -> str:
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _runs_by_name(module: SourceModule) -> set[str]:
+    """By what a file imports or runs something that a text names, or fills in options from elsewhere; not in comments,
+    and not by a function of its own that is called `eval`."""
+    nodes, own = nodes_of(module.tree), module.bindings.names
+    named = (*nodes.names, *nodes.attributes, *imported_names(module.tree).values())
+    called = {node.func.id for node in nodes.of(ast.Call) if isinstance(node.func, ast.Name)}
+    runs = {name for name in ("exec", "eval") if name in called and name not in own}
+    return runs | {each.rpartition(".")[2] for each in named if each.rpartition(".")[2] in _BY_NAMES}
+
+
+def files_meant(module: SourceModule, project: Project) -> list[SourceModule] | None:
+    """The files that one may import by names which it computes; ``None`` where it may run any."""
+    named = _runs_by_name(module)
+    if not named <= _IMPORTING:
+        return None
+    return files_imported(module, project) if named else []

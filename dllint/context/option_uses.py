@@ -15,6 +15,9 @@ from dllint.sites import Module, Site
 _NUMERIC = ast.Sub | ast.Mult | ast.Div | ast.FloorDiv | ast.Pow | ast.Mod | ast.Add
 _ORDERED = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 _OF_NUMBERS = ("torch.nn.", "torch.optim.", "torch.utils.data.", "numpy.random.")
+_SWITCHES = frozenset(
+    f"torch.backends.cudnn.{name}" for name in ("enabled", "benchmark", "deterministic", "allow_tf32")
+)
 _COUNTS = frozenset(("range",))
 _CONVERTS = frozenset(("int", "float", "bool", "eval", "literal_eval", "complex", "Decimal", "Fraction", "strtobool"))
 
@@ -23,10 +26,12 @@ class OptionUses(OptionEffects):
     """What those who read an option take it for."""
 
     def option_uses(self, event: LibraryCall) -> list[tuple[str, Site]] | None:
-        """As what code that shares a parser reads an option: ``"number"``, ``"truth"``, ``"text"`` or ``"any"``.
+        """As what code that shares a parser reads an option: ``"number"``, ``"truth"``, ``"text"``, ``"switch"`` or
+        ``"any"``.
 
-        A text is what is compared with one, converted, or asked by a method (``args.sizes.split(",")``). A number is
-        what is reckoned with, counted up to, or handed to a library that takes numbers there.
+        A switch is what torch takes as such, and refuses a text for (``cudnn.benchmark = args.benchmark``). A text is
+        what is compared with one, converted, or asked by a method (``args.sizes.split(",")``). A number is what is
+        reckoned with, counted up to, or handed to a library that takes numbers there.
 
         Args:
             event: a call of `add_argument`.
@@ -56,6 +61,8 @@ def _use_of(place: Site) -> str:
             return "text"
         case ast.Call() if outer.func is not node:
             return _use_in_call(place.module, outer)
+        case ast.Assign(targets=targets) if any(_is_switch(place.module, each) for each in targets):
+            return "switch"
         case ast.Compare(ops=ops):
             return _use_in_comparison(outer, ops, node)
         case ast.BinOp(op=op):
@@ -67,6 +74,13 @@ def _use_of(place: Site) -> str:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) if test is node:
             return "truth"
     return "any"
+
+
+def _is_switch(module: Module, target: ast.expr) -> bool:
+    """Whether what is set is a switch of cuDNN, whose setter raises `RuntimeError` for anything but a truth value."""
+    written, imported = ast.unparse(target), imported_names(module.tree)
+    root, _, rest = written.partition(".")
+    return f"{imported.get(root, root)}.{rest}" in _SWITCHES
 
 
 def _use_in_call(module: Module, call: ast.Call) -> str:

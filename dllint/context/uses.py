@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,10 @@ from dllint.context.base import ProgramView
 from dllint.dataclass import dataclass
 from dllint.events import Backward, SchedulerStep
 from dllint.interp.run import graph
+from dllint.interp.source.effects import Effects
 from dllint.interp.source.fitted_joined import transformed_after_joining
 from dllint.interp.source.fitted_whole import transformed_after
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.interp.source.sliced import cut_after
@@ -199,6 +201,24 @@ def is_read(site: Site, hops: int = _MAX_HOPS) -> bool:
         return statement.value is not site.node or _is_shown(statement, site)
     variable = _variable_of(statement)
     return variable is None or _is_variable_read(variable, statement, site, hops - 1)
+
+
+def is_next_only_shown(item: Site, files: Sequence[SourceModule]) -> bool:
+    """Whether something is made the number after what was looked up (``start = checkpoint["epoch"] + 1``), of which
+    nothing comes in some files but that it is printed.
+
+    Args:
+        item: where it is looked up.
+        files: all that may read it.
+    """
+    statement = statement_around(item)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add) or item.node is not value.left:
+        return False
+    is_next = isinstance(value.right, ast.Constant) and value.right.value == 1
+    if not is_next or not isinstance(item.module, SourceModule) or any(each.parse_error is not None for each in files):
+        return False
+    return not Effects(files, lambda _: True).has_effect(item.module, item.node)
 
 
 def _is_variable_read(variable: str, statement: ast.stmt, site: Site, hops: int = _MAX_HOPS) -> bool:

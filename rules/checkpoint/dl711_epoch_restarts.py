@@ -35,12 +35,13 @@ restored runs past its end, and the rate has risen to .35 of the base rate in th
 ## Not reported
 Loops whose beginning, or whose count, comes from what was read, unless that is a default, as nothing in the project
 writes the name that is looked up; weights that are loaded without the optimizer, unless the epoch of a checkpoint of
-the program's own is looked up and not used; what is loaded to fine-tune, as a condition says; checkpoints without an
-epoch, and loops that do not go over a plain range, unless a variable that was given the epoch is set back before
-anything reads it; loops that pass over epochs by their number; those that begin with a number by which it goes whether,
-or from which file, a checkpoint is read; and those that somebody has begun anew by hand, as a comment at them has a
-range that begins with a variable, or one beside the weights has the state of the optimizer. Where a condition of it
-speaks of pretrained weights (`if pretrained is not None`), it is a question.
+the program's own is looked up and not used, or the one after it (`checkpoint["epoch"] + 1`) worked out and only shown;
+what is loaded to fine-tune, as a condition says; checkpoints without an epoch, and loops that do not go over a plain
+range, unless a variable that was given the epoch is set back before anything reads it; loops that pass over epochs by
+their number; those that begin with a number by which it goes whether, or from which file, a checkpoint is read; and
+those that somebody has begun anew by hand, as a comment at them has a range that begins with a variable, or one beside
+the weights has the state of the optimizer. Where a condition of it speaks of pretrained weights (`if pretrained is not
+None`), it is a question.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper

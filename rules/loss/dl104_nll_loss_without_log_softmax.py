@@ -20,7 +20,9 @@ Measured on torch 2.13 (10 classes, 400 steps): logits end at a loss of minus in
 Inputs that cannot be followed to a last operation that is known to return logits or probabilities, to the average of
 what one returns, or to a sum with logits: models that are not resolved, unknown layers, other sums and products,
 log-probabilities of a distribution, `torch.log(p + eps)`; negated calls, which pick elements (`-F.nll_loss(p, y)`), and
-those for each sample by itself (`reduction="none"`) without gradients, which do so, too.
+those for each sample by itself (`reduction="none"`) without gradients, which do so, too; the loss of an attack in a
+program that trains nothing (`x.requires_grad = True`, and `x.grad` is read), which goes along the signs of the
+gradient.
 
 ## Fix (unsafe)
 Replaces `nll_loss` by `cross_entropy` where logits go in, and `softmax` by `log_softmax` where probabilities do, in one
@@ -49,6 +51,7 @@ from dllint.api import (
     Value,
     attribute_of,
     judge,
+    nodes_of,
     rename_call,
 )
 
@@ -79,6 +82,20 @@ def gives_each_sample_its_own(event: LossCall, ctx: Context) -> bool:
     return event.grad == "off" and ctx.constant(event.options.get("reduction")) == "none"
 
 
+def only_moves_inputs(event: LossCall, ctx: Context) -> bool:
+    """nothing is trained, and the gradient of an input is read: an attack goes along its signs, away from the target"""
+    if any(True for _ in ctx.steps()) or event.grad == "off":
+        return False
+    nodes = nodes_of(next(ctx.ancestors(event.site, ast.FunctionDef), event.site.module.tree))
+    set_on = (node for node in nodes.attributes.get("requires_grad", ()) if isinstance(node.ctx, ast.Store))
+    moved = {ast.unparse(node.value) for node in set_on}
+    moved |= {ast.unparse(node.value) for node in nodes.attributes.get("requires_grad_", ())}
+    read = {ast.unparse(node.value) for node in nodes.attributes.get("grad", ())}
+    calls = (call for call in nodes.of(ast.Call) if ast.unparse(call.func).rpartition(".")[2] == "grad")
+    read |= {ast.unparse(each) for call in calls for each in call.args[1:2]}
+    return not moved.isdisjoint(read)
+
+
 class NllLossWithoutLogSoftmax(Rule):
     code = "DL104"
     name = "nll-loss-without-log-softmax"
@@ -91,7 +108,7 @@ class NllLossWithoutLogSoftmax(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html",)
 
-    excuses = (picks_elements, gives_each_sample_its_own)
+    excuses = (picks_elements, gives_each_sample_its_own, only_moves_inputs)
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss != "torch.nn.functional.nll_loss" or event.input is None or ctx.excused(self, event):

@@ -25,7 +25,8 @@ epochs.
 Metrics whose names say nothing, nor that of the function that alone returned them, or too much (`dice_loss` falls,
 though a Dice score grows); differences and other things that are computed of a metric, such as `1 - accuracy`; what is
 called a loss and adds up a score, also where an option decides it (`total += dice(...)`); modes that are not known, or
-that the project's settings may say; calls without a metric of what may be another scheduler.
+that the project's settings may say; calls without a metric of what may be another scheduler, unless a test alone makes
+it one, and no other decides over the step.
 
 ## Fix (unsafe)
 Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
@@ -45,6 +46,7 @@ from dllint.api import (
     Edits,
     Finding,
     Function,
+    Guard,
     Guards,
     Instance,
     Rule,
@@ -99,6 +101,8 @@ class PlateauSchedulerMisuse(Rule):
         (guards, plateau), metric = plateaus[0], event.arguments.get(0, "metrics")
         if metric is None and not event.arguments.all() and len(schedulers) == 1 and not plateau.choices:
             yield self._without_metric(event, ctx)
+        elif metric is None and not event.arguments.all() and len(schedulers) == 1:
+            yield from self._without_metric_as_chosen(event, plateau, ctx)
         elif metric is not None:
             told = [option for more, option in alternatives(metric) if ctx.consistent(guards, more)]
             if len(told) == 1 or len(schedulers) == 1:
@@ -112,6 +116,26 @@ class PlateauSchedulerMisuse(Rule):
             severity="info",
             effect="torch raises here",
             help="pass the validation loss",
+        )
+
+    def _without_metric_as_chosen(self, event: SchedulerStep, plateau: Instance, ctx: Context) -> Iterator[Finding]:
+        """A step that no test decides over, of what a test has made one of several schedulers."""
+        own = {guard.key(): guard for guard in _chosen_under(plateau)}
+        asked = next((guard for guard in own.values() if guard.holds and guard.node is not None), None)
+        others = [guard for guard in event.guards if guard.key() not in own and not _tells_which(guard)]
+        if asked is None or asked.node is None or others:
+            return
+        yield ctx.finding(
+            self,
+            event,
+            "`step` is called without a metric, also where the scheduler is a `ReduceLROnPlateau`",
+            on=[event],
+            effect=f"torch raises here with `{ast.unparse(asked.node)}`",
+            help="pass the validation loss where it is one",
+            trace=[
+                *([(plateau.site, "the scheduler may be this one")] if plateau.site is not None else []),
+                (event.site, "and it is not told of a metric here"),
+            ],
         )
 
     def _with_mode(
@@ -142,6 +166,19 @@ class PlateauSchedulerMisuse(Rule):
             ],
             fix=("Turn the mode round", edits),
         )
+
+
+def _chosen_under(plateau: Instance) -> Iterator[Guard]:
+    """The conditions under which a scheduler is the one of several that it is an option of."""
+    for choice in plateau.choices:
+        for guards, option in choice.options:
+            if option is plateau:
+                yield from guards
+
+
+def _tells_which(guard: Guard) -> bool:
+    """Whether a condition is no test, but says which one of several values is meant."""
+    return guard.node is None and "exception" not in guard.subject
 
 
 def _telling_name(event: SchedulerStep, ctx: Context) -> str:

@@ -43,12 +43,12 @@ Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`
 3.7); what scripts use beside imports of what only earlier releases have (`torch._six`), of which these alone are
 reported, and beside `loss.data[0]`; code for Python 2; methods of what may be no table or image, and `loss.data[0]` of
 what may be more than one number; torchtext, whose last release for the newest Python is an early one; what is imported
-or read in a `try`, after `hasattr` or below a test of a version; names that the project sets itself (`np.float =
-float`); packages of the project that are called like the library; what `torch.utils.ffi` has written itself. As a
-question only: what fails in a project without a setup of its own whose notes have another repository cloned and
-installed; what a release of before 2022 took, in a project that says nothing of releases; what stands after the first
-use that ends a script; code that still uses what an earlier release of the same library has taken away, and of which no
-rule tells.
+or read in a `try`, after `hasattr`, below a test of a version or where `getattr(np, "trapezoid", None)` finds nothing;
+names that the project sets itself (`np.float = float`); packages of the project that are called like the library; what
+`torch.utils.ffi` has written itself. As a question only: what fails in a project without a setup of its own whose notes
+have another repository cloned and installed; what a release of before 2022 took, in a project that says nothing of
+releases; what stands after the first use that ends a script; code that still uses what an earlier release of the same
+library has taken away, and of which no rule tells.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.

@@ -23,7 +23,9 @@ the end of the loop the loss falls from 2.4 to 2.2, and the test accuracy is .19
             optimizer.step()
 
 ## Not reported
-Stops under a condition or in an `except`; scripts that do not train, and files that only try out what others import of
+Stops under a condition or in an `except`, unless the condition is a fixed number of turns (`if index > 10: break`), and
+a comment says that it is for debugging, or it ends what fills the lists of a dataset after a few rows (`if index > 10:`
+as the last thing) and no comment says why; scripts that do not train, and files that only try out what others import of
 them; functions and files that are for debugging, as their names say; a `break` in a loop over steps that takes one
 batch from a shuffled loader each time (a question where it counts thousands of epochs), or the only one; code after an
 `exit()` that neither trains nor keeps anything, nor evaluates where nothing above does; stops after one that has ended
@@ -40,6 +42,7 @@ others, as they were read, 14 of 20 were true and 6 doubtful: exits where all wa
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from dllint.api import (
@@ -51,6 +54,7 @@ from dllint.api import (
     LibraryCall,
     Loop,
     OptimizerStep,
+    Program,
     Rule,
     Site,
     nodes_of,
@@ -60,6 +64,10 @@ _DEBUGGERS = ("pdb.set_trace", "ipdb.set_trace", "pudb.set_trace", "IPython.embe
 _EXITS = ("exit", "quit", "sys.exit", "os._exit")
 _RESULTS = ("backward", "fit", "train", "export", "save", "save_pretrained", "savefig", "imwrite", "to_csv")
 _MANY = 2000  # epochs: as many as there are steps in other loops
+_FEW = 50  # rows
+_OF_FEW = re.compile(r"(?i)calib|few|shot|subset|sample|example|preview|demo|mini|tiny|small|prompt|probe|show|plot")
+_TO_LINTERS = re.compile(r"#\s*(?:noqa|type:|pragma|pylint|[A-Z]{1,4}\d{3,4}\b)")
+_DATASETS = ("TensorDataset", "from_dict", "from_list", "DataLoader")
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 
 
@@ -138,6 +146,41 @@ class DebugStopLeftIn(Rule):
             what, effect = "each epoch ends after its first batch", "the other batches are never seen"
             assumed = [] if says_so else _assumed_of_epochs(loops[1], ctx)
             yield self._report(stop.site, event, what, effect, ctx, assumed)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        if program.kind != "module":
+            return
+        trains = any(True for _ in ctx.all_of(OptimizerStep)) or ctx.mentions("backward", where="here")
+        if ctx.is_trial or not (trains or ctx.mentions("fit", where="here")):
+            return
+        for module, tree in ctx.trees("enumerate"):
+            stops = ((loop, stop) for loop in nodes_of(tree).of(ast.For) if (stop := _stop_by_count(loop)) is not None)
+            for loop, stop in stops:
+                yield from self._stopped_by_count(Site(module, loop), Site(module, stop), ctx)
+
+    def _stopped_by_count(self, loop: Site, stop: Site, ctx: Context) -> Iterator[Finding]:
+        """Loops that end after so many turns, of which a comment says that it is to debug, or that read a few rows."""
+        names = (ctx.scope(stop), stop.path.rpartition("/")[2])
+        if ctx.speaks_of("debugging", *names) or ctx.speaks_of("benchmark", *names):
+            return
+        said = _comments_beside(stop)
+        step = next((each for each in ctx.steps() if _is_around(loop, each, ctx)), None)
+        says_so = any(ctx.speaks_of("debugging", text) for text in said)
+        if says_so and step is not None:
+            what, effect = "each epoch ends after its first batches", "the other batches are never seen"
+        elif (says_so or not said) and _reads_a_few(loop, stop, ctx):
+            what, effect = "the data ends after its first rows", "the model is trained with these alone"
+        else:
+            return
+        yield ctx.finding(
+            self,
+            stop,
+            what,
+            on=[step] if step is not None else [],
+            effect=effect,
+            help="remove it, or put it under an option",
+            trace=[(loop, "this goes over all of them"), (stop, "and ends here, as by a fixed number")],
+        )
 
     def _report(
         self, at: Site, event: Event, message: str, effect: str, ctx: Context, assuming: Sequence[Assumption] = ()
@@ -246,3 +289,70 @@ def _assumed_of_epochs(loop: Loop, ctx: Context) -> list[Assumption]:
 def _counts_epochs(loop: Loop, ctx: Context) -> bool:
     """Whether a loop is one over epochs by the name of what it counts."""
     return any("epoch" in name.lower() for name in loop.targets)
+
+
+# ------------------------------------------------------------------------------------------------- a fixed number
+
+
+def _stop_by_count(loop: ast.For) -> ast.If | None:
+    """Where a loop ends by what it counts and by a number, and does nothing else: ``if index > 10: break``."""
+    calls = [loop.iter, *(loop.iter.args[:1] if isinstance(loop.iter, ast.Call) else ())]  # `tqdm(enumerate(rows))`
+    is_counted = any(isinstance(each, ast.Call) and ast.unparse(each.func) == "enumerate" for each in calls)
+    counter = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) and is_counted else None
+    for each in loop.body if isinstance(counter, ast.Name) else ():
+        match each:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=counted), comparators=[ast.Constant(value=int())]),
+                body=[ast.Break()],
+                orelse=[],
+            ) if isinstance(counter, ast.Name) and counted == counter.id:
+                return each
+    return None
+
+
+def _comments_beside(stop: Site) -> list[str]:
+    """The comments in the lines of a statement, and in the one above it, but for those that speak to a linter."""
+    comments, last = stop.module.comments, getattr(stop.node, "end_lineno", stop.line)
+    beside = [comments[line] for line in range(stop.line - 1, last + 1) if line in comments]
+    return [text for text in beside if _TO_LINTERS.match(text) is None]
+
+
+def _is_around(loop: Site, step: OptimizerStep, ctx: Context) -> bool:
+    """Whether a loop is the innermost one around a step, within another one that counts epochs."""
+    loops = ctx.loops_around(step)
+    return len(loops) > 1 and loops[0].site.node is loop.node and _counts_epochs(loops[1], ctx)
+
+
+def _reads_a_few(loop: Site, stop: Site, ctx: Context) -> bool:
+    """Whether a loop fills lists, of which a dataset is made, until its last statement finds more than a few rows.
+
+    With ``index > 10`` there are twelve of them, a number that nobody has chosen.
+    """
+    test = stop.node.test if isinstance(stop.node, ast.If) else None
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Gt) or not isinstance(loop.node, ast.For):
+        return False
+    limit = getattr(test.comparators[0], "value", 0)
+    around = next(ctx.ancestors(loop, ast.FunctionDef), None)
+    if loop.node.body[-1] is not stop.node or not 0 < limit <= _FEW or around is None:
+        return False
+    appended = (call.func for call in nodes_of(loop.node).of(ast.Call) if isinstance(call.func, ast.Attribute))
+    filled = {ast.unparse(each.value) for each in appended if each.attr == "append"}
+    if any(_OF_FEW.search(name) for name in (around.name, *filled)):
+        return False
+    owner = next(ctx.ancestors(Site(loop.module, around), ast.ClassDef), None)
+    is_dataset = owner is not None and any(getattr(each, "name", "") == "__getitem__" for each in owner.body)
+    if is_dataset and around.name == "__init__" and any(name.startswith("self.") for name in filled):
+        return True
+    return _gets_to_dataset(filled, around, loop)
+
+
+def _gets_to_dataset(filled: set[str], function: ast.FunctionDef, loop: Site) -> bool:
+    """Whether a dataset is made of some lists in a function, or of what is made of them there."""
+    made, nodes = set(filled), nodes_of(function)
+    for each in nodes.of(ast.Assign):
+        if any(name.id in made for name in nodes_of(each.value).of(ast.Name)):
+            made |= {ast.unparse(target) for target in each.targets}
+    imports = (alias for each in nodes_of(loop.module.tree).of(ast.ImportFrom) for alias in each.names)
+    makers = {*_DATASETS, *(alias.asname for alias in imports if alias.name in _DATASETS)}
+    calls = (call for call in nodes.of(ast.Call) if ast.unparse(call.func).rpartition(".")[2] in makers)
+    return any(not made.isdisjoint(name.id for name in nodes_of(call).of(ast.Name)) for call in calls)

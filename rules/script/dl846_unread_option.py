@@ -25,24 +25,26 @@ of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is
 ## Not reported
 Options that any file of the script, or of the project where files share a parser, has as an attribute of something or
 as a text (of a name with dots also its parts), but for files that do not share it and add an option of that name
-themselves, and what imported files read only where they are run themselves; all options where they are handed to code
-that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`) or are read by names that are computed; options that
-launchers pass (`--local_rank`), that the parser itself reads (files of settings), the opposites of switches that are
-off (`--unweighted` beside `--weighted`), switches that are on anyway (`store_true` with `default=True`), options that
-have one choice, that say of themselves that they do nothing or (a switch) what happens by default, those of a notebook
-that asks its parser about an empty list or text, or that the user does not have to know of (positional ones, hidden
-ones); `-f` without any help, which takes the file that the kernel of a notebook is started with; files that only parse,
-or show what they were told; options in whose place somebody has put a constant (`verbose = True  # args.verbose`).
-An option that a call leaves out is reported only where that hands on three others under their own names, takes one of
-its name, and nothing but a dict that is written down has it, or what makes the same class of a checkpoint instead.
-Options that are read count as used where anything may come of them: where they get to code that is not seen, to one of
-several functions of a name that uses them, or to an attribute of which somebody reads one of its name; where they are
-only shown; and where a function that gets them is not written yet, or says that it ignores them. What may be left of
-another script is a question: options of training where nothing is trained (`--lr`, `--patience`), as where an agent
-only plays, of a model where none is made (`--arch`), of results where nothing is written (`--outdir`), of data,
-batches, a device or a seed where there is nothing of the kind, those of a script that trains in one without any
-framework, and labels of a run that are written down with all options (`--exp_name`, `--message`); so is what an
-exercise has for what is to be filled in (`optimizer = ...`).
+themselves, what imported files read only where they are run themselves, and attributes that a class sets itself, to
+something else than the option (`self.classes = classes`); all options where files are imported by names that may be
+those of any (those of one package of the project are read, `import_module("models." + name)`); all options where they
+are handed to code that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`) or are read by names that are
+computed; options that launchers pass (`--local_rank`), that the parser itself reads (files of settings), the opposites
+of switches that are off (`--unweighted` beside `--weighted`), switches that are on anyway (`store_true` with
+`default=True`), options that have one choice, that say of themselves that they do nothing or (a switch) what happens by
+default, those of a notebook that asks its parser about an empty list or text, or that the user does not have to know of
+(positional ones, hidden ones); `-f` without any help, which takes the file that the kernel of a notebook is started
+with; files that only parse, or show what they were told; options in whose place somebody has put a constant (`verbose =
+True # args.verbose`). An option that a call leaves out is reported only where that hands on three others under their
+own names, takes one of its name, and nothing but a dict that is written down has it, or what makes the same class of a
+checkpoint instead. Options that are read count as used where anything may come of them: where they get to code that is
+not seen, to one of several functions of a name that uses them, or to an attribute of which somebody reads one of its
+name; where they are only shown; and where a function that gets them is not written yet, or says that it ignores them.
+What may be left of another script is a question: options of training where nothing is trained (`--lr`, `--patience`),
+as where an agent only plays, of a model where none is made (`--arch`), of results where nothing is written
+(`--outdir`), of data, batches, a device or a seed where there is nothing of the kind, those of a script that trains in
+one without any framework, and labels of a run that are written down with all options (`--exp_name`, `--message`); so is
+what an exercise has for what is to be filled in (`optimizer = ...`).
 
 ## On real code
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`).

@@ -24,9 +24,10 @@ converts the text itself, and is silent. With `default=False`, `--amp False` tak
 ## Not reported
 Numbers that no code reckons with, counts up to, or hands to torch as such, as far as it can be followed; options that
 somebody converts (`int(args.epochs)`), compares with a text or asks by a method, and those that unknown code may read;
-those that the file sets itself after the parsing, that nobody reads, or that have choices; parsers that are only asked
-about an empty list; notebooks, where nobody writes a command line; `click`, which takes the type of the default, and
-parsers that are not known in files which use `jsonargparse`, `tap` or Lightning's command line.
+truth values that cuDNN is told (`cudnn.benchmark = args.benchmark`), which takes no text, so that nothing is switched
+on unseen; options that the file sets itself after the parsing, that nobody reads, or that have choices; parsers that
+are only asked about an empty list; notebooks, where nobody writes a command line; `click`, which takes the type of the
+default, and parsers that are not known in files which use `jsonargparse`, `tap` or Lightning's command line.
 `type=bool` is of DL841.
 
 ## Fix (safe)
@@ -95,7 +96,7 @@ class OptionWithoutType(Rule):
         uses = ctx.option_uses(event) or []
         wanted = ("number", "truth", "any") if isinstance(default, bool) else ("number",)
         reader = next((place for use, place in uses if use in wanted), None)
-        if reader is not None and all(use != "text" for use, _ in uses):
+        if reader is not None and all(use not in ("text", "switch") for use, _ in uses):
             yield self._report(event, default, reader, ctx)
 
     def _report(self, event: LibraryCall, default: float, reader: Site, ctx: Context) -> Finding:

@@ -95,11 +95,25 @@ def plain_imports(tree: ast.Module) -> Iterator[tuple[ast.alias, str]]:
 
 @lru_cache(maxsize=8)  # as above
 def guarded_nodes(tree: ast.Module) -> frozenset[int]:
-    """What runs only if it works, by `id`: in a ``try``, after ``hasattr``, below a test of a version."""
-    nodes = nodes_of(tree)
-    tests = (node for node in nodes.of(ast.If, ast.IfExp) if _asks_what_there_is(node.test))
-    parts = (node for node in nodes.of(ast.BoolOp) if any(map(_asks_what_there_is, node.values[:-1])))
+    """What runs only if it works, by `id`: in a ``try``, after ``hasattr``, below a test of a version, or in place of
+    what ``getattr(module, name, None)`` did not find."""
+    nodes, found = nodes_of(tree), _looked_up(tree)
+    tests = (node for node in nodes.of(ast.If, ast.IfExp) if _asks_what_there_is(node.test, found))
+    parts = (
+        node for node in nodes.of(ast.BoolOp) if any(_asks_what_there_is(each, found) for each in node.values[:-1])
+    )
     return frozenset(id(inner) for node in (*nodes.of(ast.Try), *tests, *parts) for inner in walk(node))
+
+
+def _looked_up(tree: ast.Module) -> frozenset[str]:
+    """The lookups in imported modules that have a default (``getattr(np, "trapezoid", None)``), and variables that are
+    assigned one, as they are written."""
+    nodes, imported = nodes_of(tree), imported_names(tree)
+    calls = [call for call in nodes.of(ast.Call) if len(call.args) == 3 and getattr(call.func, "id", "") == "getattr"]
+    lookups = [call for call in calls if isinstance(call.args[0], ast.Name) and call.args[0].id in imported]
+    made = {id(call) for call in lookups}
+    assigned = (each.targets[0] for each in nodes.of(ast.Assign) if id(each.value) in made and len(each.targets) == 1)
+    return frozenset(ast.unparse(each) for each in (*lookups, *assigned))
 
 
 def _position(use: tuple[ast.expr | ast.alias, str]) -> tuple[int, ...]:
@@ -108,9 +122,12 @@ def _position(use: tuple[ast.expr | ast.alias, str]) -> tuple[int, ...]:
     return node.lineno, node.col_offset, -(node.end_lineno or 0), -(node.end_col_offset or 0)
 
 
-def _asks_what_there_is(test: ast.expr) -> bool:
+def _asks_what_there_is(test: ast.expr, found: frozenset[str]) -> bool:
     names = [getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(test)]
-    return any(name == "hasattr" or "version" in name.lower() for name in names)
+    if any(name == "hasattr" or "version" in name.lower() for name in names):
+        return True
+    asked = test.operand if isinstance(test, ast.UnaryOp) else test.left if isinstance(test, ast.Compare) else test
+    return bool(found) and ast.unparse(asked) in found
 
 
 def dotted_name(node: ast.Attribute | ast.Call, imported: Mapping[str, str]) -> str:
