@@ -46,7 +46,7 @@ PACKAGES = frozenset((
     "imageio", "kornia", "matplotlib", "monai", "moviepy", "nibabel", "nltk", "segmentation-models-pytorch",
     "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
     "audiomentations", "catalyst", "joblib", "mne", "omegaconf", "opencv-python", "pydicom", "pytorch-cuda", "spacy",
-    "threadpoolctl",
+    "threadpoolctl", "grad-cam", "lightgbm", "xgboost",
 ))
 # fmt: on
 

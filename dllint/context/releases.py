@@ -151,18 +151,18 @@ class Releases(Sources):
         """
         return self._limits.get(package)
 
-    def assumed_version(self, package: str, version: str, *, name: str = "") -> Assumptions:
+    def assumed_version(self, package: str, version: str, *, name: str = "", site: Site | None = None) -> Assumptions:
         """What a claim about a version of a package and later ones assumes; with ``name``, that this is gone from them.
 
-        That is such a version, where the project gives no bound of any, that somebody has run the code since, where
-        it came out long ago, and that what the notes have installed from a clone goes with it; and where code that runs
-        uses what an earlier release of that package has taken away, or of the one that it needs, that somebody mends
-        this.
+        That is such a version, where the project gives no bound of any, that somebody has run the code since, where it
+        came out long ago (but for an import at the top, at ``site``: nobody gets by that today), and that what the
+        notes have installed from a clone goes with it; and where code that runs uses what an earlier release of that
+        package has taken away, or of the one that it needs, that somebody mends this.
         """
         found = []
         if package not in self.versions and package not in self._limits_told:
             found.append(Assumption("version", f"the project runs with {package} {version} or a later one"))
-            if f"{package} {version}" in self.facts.releases_of_long_ago:
+            if f"{package} {version}" in self.facts.releases_of_long_ago and not _keeps_from_starting(site):
                 found.append(
                     Assumption("effect", f"somebody has run this since {package} {version} came out, long ago")
                 )
@@ -363,6 +363,11 @@ class Releases(Sources):
     def _is_started(self, module: SourceModule) -> bool:
         """Whether a file may be run by itself, or by a notebook."""
         return module.is_script or has_main_guard(module) or any(self._machine.project.notebooks_with(module.file.stem))
+
+
+def _keeps_from_starting(site: Site | None) -> bool:
+    """Whether a place is an import at the top of a file: what cannot be imported keeps it from starting."""
+    return site is not None and isinstance(site.node, ast.alias) and not enclosing_scope(site)
 
 
 def _installed_in(tree: ast.Module) -> Iterator[tuple[str, str]]:

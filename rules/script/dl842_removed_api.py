@@ -21,10 +21,16 @@ raise `ExpiredDeprecationError` at `get_data()` since 5.0. A number of torch has
 torchvision's networks) end the script where it begins. Tokenizers of transformers have no `encode_plus` since 5.0, its
 `TrainingArguments` no `logging_dir` and `warmup_ratio` since 5.15, the trainers of trl take settings as
 `max_seq_length` in their configurations alone since 0.13, styles of matplotlib are not called `seaborn` since 3.8, and
-Lightning 2.0 refuses a module with `validation_epoch_end` (`NotImplementedError`). Of 45 libraries the names that are
-gone were read off the archives of their releases, not every one of which was read; these are told to be gone "at the
-latest" since the first one without. All but those of dgl, fastai, gym and torchaudio were asked for in an environment
-with the newest releases.
+Lightning 2.0 refuses a module with `validation_epoch_end` (`NotImplementedError`). Arguments that are gone were read
+off the signatures of releases, of each at least the last one that takes it and the first that does not: `disp` of
+scipy's `sqrtm` (1.18), `fillcolor` of `RandomAffine` (torchvision 0.14) and `range` of `make_grid` (0.17), `n_iter` of
+`TSNE` (scikit-learn 1.7), `labels` of `boxplot` (matplotlib 3.11), `interpolation` of `np.percentile` (numpy 2.4),
+`use_cuda` of Grad-CAM (1.5), `max_prompt_length` of `DPOConfig` (trl 0.29), `early_stopping_rounds` of `lightgbm.train`
+(4.0), and more of these. Metrics of torchmetrics have to be told their `task` since 0.11; `table.drop("a", 1)` and
+`KFold(5, True)` take names alone since pandas 2.0 and scikit-learn 1.0. Of 45 libraries the names that are gone were
+read off the archives of their releases, not every one of which was read; these are told to be gone "at the latest"
+since the first one without. All but those of dgl, fastai, gym and torchaudio were asked for in an environment with the
+newest releases.
 
 ## Bad
     import numpy as np
@@ -47,8 +53,8 @@ or read in a `try`, after `hasattr`, below a test of a version or where `getattr
 names that the project sets itself (`np.float = float`); packages of the project that are called like the library; what
 `torch.utils.ffi` has written itself. As a question only: what fails in a project without a setup of its own whose notes
 have another repository cloned and installed; what a release of before 2022 took, in a project that says nothing of
-releases; what stands after the first use that ends a script; code that still uses what an earlier release of the same
-library has taken away, and of which no rule tells.
+releases, but for imports at the top, which keep a file from starting; what stands after the first use that ends a
+script; code that still uses what an earlier release of the same library has taken away, and of which no rule tells.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.
@@ -91,11 +97,12 @@ from dllint.api import (
 
 _PACKAGES = (
     *("PIL", "accelerate", "albumentations", "audiomentations", "catalyst", "datasets", "dgl", "diffusers", "fastai"),
-    *("gensim", "gym", "gymnasium", "huggingface_hub", "ignite", "imageio", "kornia", "librosa", "lightning"),
-    *("matplotlib", "mne", "monai", "moviepy", "networkx", "nibabel", "nltk", "numpy", "omegaconf", "pandas", "peft"),
-    *("pydicom", "pytorch_lightning", "scipy", "segmentation_models_pytorch", "sentence_transformers", "skimage"),
-    *("sklearn", "spacy", "stable_baselines3", "tensorboardX", "timm", "torch", "torch_geometric", "torchaudio"),
-    *("torchmetrics", "torchvision", "transformers", "trl", "wandb", "yaml"),
+    *("gensim", "gym", "gymnasium", "huggingface_hub", "ignite", "imageio", "kornia", "librosa", "lightgbm"),
+    *("lightning", "matplotlib", "mne", "monai", "moviepy", "networkx", "nibabel", "nltk", "numpy", "omegaconf"),
+    *("pandas", "peft", "pydicom", "pytorch_grad_cam", "pytorch_lightning", "scipy", "segmentation_models_pytorch"),
+    *("sentence_transformers", "skimage", "sklearn", "spacy", "stable_baselines3", "tensorboardX", "timm", "torch"),
+    *("torch_geometric", "torchaudio", "torchmetrics", "torchvision", "transformers", "trl", "wandb", "xgboost"),
+    "yaml",
 )
 _MAYBE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.BoolOp)
 _RAISED = {"nibabel": "ExpiredDeprecationError", "nltk": "LookupError"}
@@ -167,7 +174,7 @@ class RemovedApi(Rule):
         facts = ctx.facts
         by_line: dict[int, list[_Use]] = {}
         of_calls = (facts.removed_arguments, facts.removed_texts, facts.removed_defaults, facts.removed_positions)
-        in_calls = {name for known in of_calls for name in known}
+        in_calls = {name for known in (*of_calls, facts.newly_required) for name in known}
         found: list[tuple[str, _Use]] = []
         for site, name in (*ctx.uses_of({*facts.removed_names, *in_calls}), *ctx.methods_of_returned()):
             read = _removed_in_call if isinstance(site.node, ast.Call) else _read
@@ -190,7 +197,7 @@ class RemovedApi(Rule):
         what = f"{first} and {len(others)} more" if others else first
         package, version = removal.package, removal.version
         instead = " and ".join(dict.fromkeys(f"`{use.removal.instead}`" for use in uses if use.removal.instead))
-        assuming = ctx.assumed_version(package, version, name=uses[0].gone)
+        assuming = ctx.assumed_version(package, version, name=uses[0].gone, site=site)
         here, keep = "", ""
         if any(each.kind == "version" for each in assuming):
             here = " here at the latest: nothing says that an earlier release is needed"
@@ -216,6 +223,7 @@ class _Use:
     removal: Removal
     edits: Edits
     gone: str = ""  # the name in the table of libraries, in which not every release was read
+    raised: str = ""  # what Python raises, where that is not what it usually does
 
     @property
     def at_the_latest(self) -> str:
@@ -260,6 +268,8 @@ def _raised(use: _Use) -> str:
     node = use.site.node
     if use.gone and isinstance(node, ast.Call):
         return "AttributeError"  # its name is gone, not an argument
+    if use.raised:
+        return use.raised
     kinds = {ast.alias: "ImportError", ast.Subscript: "IndexError", ast.Constant: "OSError"}
     kinds |= {ast.FunctionDef: "NotImplementedError", ast.Call: "TypeError", ast.keyword: "TypeError"}
     return _RAISED.get(use.removal.package, kinds.get(type(node), "AttributeError"))
@@ -328,7 +338,7 @@ def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
             what = f"the argument `{keyword.arg}` of `{name.rpartition('.')[2]}`"
             is_method = "()" in name and not removal.instead  # what it was told has to be done in another way
             edits = Edits() if is_method else _call_without(site, keyword, removal)
-            yield _Use(Site(site.module, keyword), what, removal, edits)
+            yield _Use(Site(site.module, keyword), what, removal, edits, raised=ctx.facts.raised.get(name, ""))
     text = call.args[0] if call.args else None
     known = ctx.facts.removed_texts.get(name, {})
     if isinstance(text, ast.Constant) and text.value in known:
@@ -341,6 +351,9 @@ def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
     removal = ctx.facts.removed_positions.get(name)
     if removal is not None:
         yield from _too_many(site, call, removal, ctx)
+    removal = ctx.facts.newly_required.get(name)
+    if removal is not None:
+        yield from _too_few(site, call, removal, ctx)
 
 
 def _text_refused(text: Site, function: Site, removal: Removal, ctx: Context) -> _Use:
@@ -362,6 +375,16 @@ def _too_many(site: Site, call: ast.Call, removal: Removal, ctx: Context) -> Ite
     what = f"passing `{called[0]}` of `{ctx.source_of(Site(site.module, call.func))}` by position"
     instead = Removal(removal.package, removal.version, f"{called[0]}=...")
     yield _Use(site, what, instead, together(*named))
+
+
+def _too_few(site: Site, call: ast.Call, removal: Removal, ctx: Context) -> Iterator[_Use]:
+    """A call without an argument that none had before: `Accuracy()`, which has to be told its task."""
+    missing, before = removal.instead.split()
+    given = {each.arg for each in call.keywords}
+    if given & {missing, None} or len(call.args) > int(before) or any(isinstance(e, ast.Starred) for e in call.args):
+        return
+    what = f"calling `{ctx.source_of(Site(site.module, call.func))}` without `{missing}`"
+    yield _Use(site, what, Removal(removal.package, removal.version, f"{missing}=..."), Edits())
 
 
 def _of_early_code(site: Site, name: str, release: str) -> _Use:

@@ -116,6 +116,8 @@ class Facts:
         self.removed_hooks: dict[str, dict[str, Removal]] = {}
         self.removed_defaults: dict[str, Removal] = {}
         self.removed_positions: dict[str, Removal] = {}
+        self.newly_required: dict[str, Removal] = {}
+        self.raised: dict[str, str] = {}
         self.needed_releases: dict[str, str] = {}
         self.releases_of_long_ago: set[str] = set()
         self.clues: dict[str, dict[str, str]] = {}
@@ -218,6 +220,8 @@ class Facts:
         self.removed_attributes.update((name, Removal.read(text)) for name, text in attributes.items())
         positions = removed.get("positional", {})
         self.removed_positions.update((name, Removal.read(text)) for name, text in positions.items())
+        self.newly_required.update((name, Removal.read(text)) for name, text in removed.get("required", {}).items())
+        self.raised.update(removed.get("raised", {}))
         self.returned.update(removed.get("returned", {}))
         self.needed_releases.update(removed.get("needs", {}))
         self.releases_of_long_ago.update(removed.get("long-ago", {}).get("releases", ()))
