@@ -35,12 +35,25 @@ def assign(machine: Machine, target: ast.expr, value: Value, scope: Scope) -> No
         _assign_attribute(machine, base, target, value, scope)
     elif isinstance(target, ast.Subscript):
         base = machine.evaluate(target.value, scope)
-        index = Const(None) if isinstance(target.slice, ast.Slice) else machine.evaluate(target.slice, scope)
-        containers.set_item(machine, base, index, text_of(target.slice), value)
+        if isinstance(target.slice, ast.Slice):
+            _assign_slice(machine, base, target, value, scope)
+        else:
+            index = machine.evaluate(target.slice, scope)
+            containers.set_item(machine, base, index, text_of(target.slice), value)
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(machine, target, value, scope)
     elif isinstance(target, ast.Starred):
         assign(machine, target.value, Items("list", (), value.site, exact=False), scope)
+
+
+def _assign_slice(machine: Machine, base: Value, target: ast.Subscript, value: Value, scope: Scope) -> None:
+    """``base[:] = value``: a list gets the items of the value, and which of its own it keeps is not worked out."""
+    for _, option in alternatives(base):
+        if isinstance(option, Items):
+            containers.call_method(machine, option, "extend", Arguments((value,)), Site(scope.module, target))
+            machine.write(option.contents, "exact", False)
+        else:
+            containers.set_item(machine, option, Const(None), text_of(target.slice), value)
 
 
 def _assign_name(machine: Machine, name: str, value: Value, scope: Scope) -> None:

@@ -12,16 +12,18 @@ from collections.abc import Set as AbstractSet
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, alternatives
 from dllint.events import NameMissing
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.missing_names import is_not_in, is_of_project, named
+from dllint.interp.run.names import under_path
 from dllint.interp.run.unset_attributes import stores_left_out
 from dllint.interp.source.bindings import bindings_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import ancestors, enclosing_scope
 from dllint.sites import Site
-from dllint.values import Class, External, Instance, Items, ModuleReference, Nothing, Value
+from dllint.values import Class, Const, External, Instance, Items, ModuleReference, Nothing, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -63,7 +65,12 @@ _WRAPS = re.compile(  # what makes another object of a module, which is taken fo
 
 
 def missing_member(machine: Machine, base: Value, read: ast.Attribute, reader: SourceModule) -> NameMissing | None:
-    """That ``base.name`` raises `AttributeError`, if so: a file or a class of the project has no such name."""
+    """That ``base.name`` raises `AttributeError`, if so: a file or a class of the project has no such name.
+
+    Of several things that it may be, all lack it.
+    """
+    if isinstance(base, Choice):
+        return _of_each(machine, under_path(machine, base), read, reader)
     if isinstance(base, ModuleReference) and is_not_in(machine, base, read.attr):
         return NameMissing(Site(reader, read), read.attr, "module", *named(base.module))
     if isinstance(base, Nothing | Items | External):
@@ -74,6 +81,15 @@ def missing_member(machine: Machine, base: Value, read: ast.Attribute, reader: S
     lacking = cls.name, Site(cls.module, cls.node)
     is_missing = _has_not(machine, base, cls, read.attr, read.value)
     return NameMissing(Site(reader, read), read.attr, "object", *lacking) if is_missing else None
+
+
+def _of_each(machine: Machine, base: Value, read: ast.Attribute, reader: SourceModule) -> NameMissing | None:
+    """That none of the things that a value may be has an attribute: objects of classes of the project, and `None`."""
+    options = [option for _, option in alternatives(base) if not (isinstance(option, Const) and option.value is None)]
+    if hasattr(None, read.attr) or not all(isinstance(each, Instance) for each in options):
+        return None
+    missing = [missing_member(machine, each, read, reader) for each in options]
+    return missing[0] if missing and all(missing) else None
 
 
 def _of_builtin(

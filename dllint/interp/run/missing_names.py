@@ -17,6 +17,7 @@ from dllint.interp.source.closed_parsers import lacks_option, may_be_set, variab
 from dllint.interp.source.early_reads import is_read_unbound
 from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import lacks
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_scope
 from dllint.interp.source.top_imports import is_one_of_several
 from dllint.interp.source.trials import has_main_guard
@@ -113,7 +114,9 @@ def _is_read_too_early(machine: Machine, node: ast.Name, scope: Scope) -> bool:
     Of a function that stands alone in a file it may be left out where it begins: that is a piece, too.
     """
     function = scope.function.node if scope.function is not None else None
-    if node.id in scope.variables or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    if node.id in scope.variables and node not in nodes_of(function).handled:  # after a part of what is tried
         return False
     if not _is_run(machine) or not is_read_unbound(scope.module, function, node):
         return False
@@ -227,7 +230,21 @@ def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceMod
         return False
     if module.file == machine.main.folder.joinpath(*parts).with_suffix(".py"):
         return _is_found_beside(machine, module)
-    return _is_in_function(importer, statement) and _is_nowhere_else(machine, importer, module)
+    is_meant = _is_in_function(importer, statement) or _is_installed(machine, module, len(parts))
+    return is_meant and _is_nowhere_else(machine, importer, module)
+
+
+def _is_installed(machine: Machine, module: SourceModule, depth: int) -> bool:
+    """Whether a file belongs to a package that is installed from a folder of the project: ``nets/src/nets/model.py``.
+
+    ``depth`` is the number of parts of its dotted name.
+    """
+    if depth < 2 or len(module.file.parents) < depth:
+        return False
+    base = module.file.parents[depth - 1]
+    names_in = machine.project.names_in
+    is_package = "__init__.py" in names_in(module.file.parents[depth - 2])
+    return is_package and base.name == "src" and "setup.py" in names_in(base.parent)
 
 
 def _is_in_function(importer: SourceModule, statement: ast.ImportFrom) -> bool:

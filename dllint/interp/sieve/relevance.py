@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from dllint.interp.sieve.word_graph import called_on_self
+from dllint.interp.source.unbound_names import lack_names
 
 if TYPE_CHECKING:
     from dllint.interp.sieve.word_graph import WordGraph
@@ -206,7 +207,22 @@ class Relevance:
                 reached |= self._graph.closure(origin, original)
             if reached & self._effects:
                 return True
-        return function.owner is not None and self._inherits_effects(function.owner, words)
+        if function.owner is not None and self._inherits_effects(function.owner, words):
+            return True
+        return self._lacks_names(module, node, function.owner.members if function.owner is not None else {})
+
+    def _lacks_names(self, module: SourceModule, function: ast.stmt, members: Mapping[str, ast.stmt]) -> bool:
+        """Whether a function reads a name that nothing binds, which ends a run, or names one of its file that does."""
+        lines = lack_names(self._graph.project, module)
+        pending = [function] if lines else []
+        for each in pending:  # which grows meanwhile
+            if each.lineno in lines:
+                return True
+            words = self._graph.words(module, each)
+            found = [members[word] for word in words & members.keys()]
+            found += (one for word in words & module.bindings.names.keys() for one in module.bindings.names[word])
+            pending += [one for one in found if isinstance(one, _FUNCTION) and one not in pending]
+        return False
 
     def _names_effects(self, module: SourceModule, method: ast.stmt, members: Mapping[str, ast.stmt]) -> bool:
         """Whether a method names another one of its class that does something, or one that leads to such a one."""

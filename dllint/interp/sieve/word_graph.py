@@ -51,7 +51,7 @@ class WordGraph:
     """
 
     def __init__(self, project: Project, interesting: Iterable[str]) -> None:
-        self._project = project
+        self.project = project
         self._bits = {word: 1 << index for index, word in enumerate(sorted(interesting))}
         self._interesting = frozenset(self._bits)
         self._closures: dict[Node, int] = {}
@@ -196,7 +196,7 @@ class WordGraph:
         known = self._outlines.get(module)
         if known is None:
             is_interpreted = module.is_parsed
-            with self._project.glancing_at(module):
+            with self.project.glancing_at(module):
                 known = self._outlines[module] = self._make_outline(module, keep=is_interpreted)
         return known
 
@@ -265,7 +265,7 @@ class WordGraph:
             yield from self._meant(module, imported)
 
     def _meant(self, module: SourceModule, imported: Imported) -> Iterator[Node]:
-        origin = self._project.find(module, imported.module, imported.level)
+        origin = self.project.find(module, imported.module, imported.level)
         if not imported.name:
             if origin is not None:
                 yield (origin, "")
@@ -275,7 +275,7 @@ class WordGraph:
             if imported.name in outline.entries or outline.stars:
                 yield (origin, imported.name if imported.name in outline.entries else "")
                 return
-        submodule = self._project.find_in_namespace(module, imported.module, imported.level, imported.name)
+        submodule = self.project.find_in_namespace(module, imported.module, imported.level, imported.name)
         if submodule is not None:
             yield (submodule, "")
 
@@ -296,7 +296,7 @@ class WordGraph:
 
     def _through_stars(self, module: SourceModule, outline: Outline, words: frozenset[str]) -> Iterator[Node]:
         for star in outline.stars:
-            origin = self._project.find(module, star.module, star.level)
+            origin = self.project.find(module, star.module, star.level)
             if origin is None or origin is module:
                 continue
             beyond = self._outline(origin)

@@ -1,4 +1,4 @@
-"""Variables of a function that are read before any statement of it can have bound them: `UnboundLocalError`."""
+"""Variables of a function that are read where no statement of it can have bound them: `UnboundLocalError`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import Definition, bound_in
+from dllint.interp.source.exclusive_arms import goes_without
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import evaluated
 
@@ -23,14 +24,17 @@ _NOWHERE: _Place = (0, 0)
 
 @dataclass(frozen=True, slots=True)
 class _Locals:
-    """The variables of a function, with the place after which each may be bound, and what is around its own nodes."""
+    """What binds each variable of a function, with the place after which it may, and what is around its own nodes.
 
-    bound_after: dict[str, _Place]
+    Of what binds one at any time nothing is known but that.
+    """
+
+    bound_by: dict[str, list[tuple[_Place, ast.AST | None]]]
     parents: dict[ast.AST, ast.AST]
 
 
 def is_read_unbound(module: SourceModule, function: Function, node: ast.Name) -> bool:
-    """Whether a name in a function raises when it is evaluated: all that binds it there comes after it.
+    """Whether a name in a function raises when it is evaluated: all that binds it there comes after it, or instead.
 
     In a loop that may have bound it in an earlier turn, the first turn has to come to the read in any case.
 
@@ -48,24 +52,37 @@ def is_read_unbound(module: SourceModule, function: Function, node: ast.Name) ->
     if function not in known:
         known[function] = _locals_of(function)
     own = known[function]
-    if own.bound_after.get(node.id, _NOWHERE) < (node.lineno, node.col_offset) or node not in own.parents:
+    read, bindings = (node.lineno, node.col_offset), own.bound_by.get(node.id)
+    if not bindings or node not in own.parents:
+        return False
+    before = (each for place, each in bindings if place < read)
+    if not all(each is not None and goes_without(each, node, own.parents) for each in before):
         return False
     return all(_comes_first(node, loop, own) for loop in _loops_around(node, own) if _binds(loop, node.id))
 
 
+def reads_unbound(module: SourceModule, function: Function) -> bool:
+    """Whether any variable of a function is read where it is certainly unbound."""
+    nodes = nodes_of(function)
+    own = bound_in(nodes.all) & nodes.names.keys()
+    reads = (node for name in own for node in nodes.names[name] if isinstance(node.ctx, ast.Load))
+    return any(is_read_unbound(module, function, node) for node in reads)
+
+
 def _locals_of(function: Function) -> _Locals:
     """What a function binds by plain statements; what it binds otherwise may be bound at any time."""
-    bound: dict[str, _Place] = {}
+    bound: dict[str, list[tuple[_Place, ast.AST | None]]] = {}
     parents: dict[ast.AST, ast.AST] = {}
     for statement in function.body:
         parents[statement] = function
         for node in _own_nodes(statement, parents):
             place = _place_after(node, parents)
             for name in bound_in((node,)):
-                bound[name] = min(place, bound.get(name, place))
+                bound.setdefault(name, []).append((place, node if place != _NOWHERE else None))
     nodes = nodes_of(function)
     elsewhere = bound_in(each for each in nodes.all if each is not function and each not in parents)
-    bound.update(dict.fromkeys(elsewhere, _NOWHERE))  # parameters, comprehensions, and what is `nonlocal` within
+    for name in elsewhere:  # parameters, comprehensions, and what is `nonlocal` within
+        bound.setdefault(name, []).append((_NOWHERE, None))
     return _Locals(bound, parents)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import TypeVar, overload
 
@@ -56,6 +56,12 @@ class Nodes:
         for node in self.of(ast.Name):
             found.setdefault(node.id, []).append(node)
         return found
+
+    @cached_property
+    def handled(self) -> Set[ast.AST]:
+        """The variables in what is done where an error is caught."""
+        handlers = self.of(ast.ExceptHandler)
+        return frozenset(node for each in handlers for node in walk(each) if isinstance(node, ast.Name))
 
     @cached_property
     def attributes(self) -> Mapping[str, Sequence[ast.Attribute]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition, bound_in
+from dllint.interp.source.early_reads import reads_unbound
 from dllint.interp.source.missing_names import has_only_what_is_written, is_closed
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.stars import may_give
@@ -46,10 +47,39 @@ def is_unbound(project: Project, module: SourceModule, name: str, node: ast.AST)
         name: a variable that nobody gives to the module from outside.
         node: where it is read.
     """
-    around = _statement_around(module, node)
+    around = _scope_around(module, node)
     if (around is not None and name in _bound_inside(module, around)) or module.is_package:
         return False
     return not may_have(project, module, name)
+
+
+def lack_names(project: Project, module: SourceModule) -> frozenset[int]:
+    """The lines of the functions and methods of a file that read a name which nothing has bound; found once."""
+    known: frozenset[int] | None = module.told.get(lack_names)
+    if known is None:
+        known = module.told[lack_names] = frozenset(
+            function.lineno
+            for function in _functions_in(module.tree.body)
+            if any(not may_have(project, module, name) for name in _names_from_outside(module, function))
+            or reads_unbound(module, function)
+        )
+    return known
+
+
+def _functions_in(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions and methods that are in no other function."""
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield statement
+        elif isinstance(statement, ast.ClassDef):
+            yield from _functions_in(statement.body)
+
+
+def _names_from_outside(module: SourceModule, function: ast.stmt) -> set[str]:
+    """The names that a function reads and does not bind, and that Python does not have."""
+    nodes = list(walk(function))
+    read = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    return {name for name in read.difference(bound_in(nodes)) if not is_provided(module, name)}
 
 
 def may_have(project: Project, module: SourceModule, name: str, depth: int = 0) -> bool:
@@ -163,6 +193,31 @@ def _statement_around(module: SourceModule, node: ast.AST) -> ast.stmt | None:
     line = getattr(node, "lineno", 0)
     inside = (each for each in module.tree.body if each.lineno <= line <= (each.end_lineno or each.lineno))
     return next(inside, None)
+
+
+def _scope_around(module: SourceModule, node: ast.AST) -> ast.stmt | None:
+    """The statement at the top of a file that a place is in, or the method of a class whose body it is in.
+
+    What else is in a class is no variable of its methods.
+    """
+    around = _statement_around(module, node)
+    place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    while isinstance(around, ast.ClassDef):
+        inside = (each for each in around.body if isinstance(each, Definition) and _begins(each) <= place < _end(each))
+        inner = next(inside, None)
+        if inner is None:
+            break
+        around = inner
+    return around
+
+
+def _begins(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> tuple[int, int]:
+    """Where the body of a definition does: defaults and bases are still what the class around it sees."""
+    return definition.body[0].lineno, definition.body[0].col_offset
+
+
+def _end(statement: ast.stmt) -> tuple[int, int]:
+    return statement.end_lineno or statement.lineno, statement.end_col_offset or 0
 
 
 def _bound_at_top(tree: ast.Module) -> Iterator[str]:
