@@ -341,12 +341,12 @@ Absence = Literal["unbound", "early", "main", "module", "object", "import", "not
 class NameMissing(Event):
     """Code reads a ``name`` that is not there, so that Python raises.
 
-    ``absence`` tells how: nothing binds it (``unbound``); a function binds it later (``early``); its file binds it only
-    when it is run itself (``main``); a file of the project has no such name, where it is read from it (``module``) or
-    imported (``import``); an ``object`` of a class of the project has no such attribute; it is read of what a
-    function gives that returns ``nothing``; or of a list, or a function that has the name of its module (``library``).
-    ``lacking`` is where that file, function or class begins, or what the name stands for is made or imported, and
-    ``owner`` is its name.
+    ``absence`` tells how: nothing binds it (``unbound``); a function binds it later, or in another arm (``early``); its
+    file binds it only when it is run itself (``main``); a file of the project has no such name, where it is read from
+    it (``module``) or imported (``import``); an ``object`` of a class of the project has no such attribute; it is read
+    of what a function gives that returns ``nothing``; or of a list, or a function that has the name of its module
+    (``library``). ``lacking`` is where that file, function or class begins, or what the name stands for is made or
+    imported, and ``owner`` is its name.
     """
 
     name: str

@@ -284,6 +284,8 @@ class Running(Assuming, Starting, SwitchedOff):
 
         What has trained in the arm itself has had its effect by then.
         """
+        if isinstance(event, _REFUSED):  # which comes before that
+            return
         calls = [frame.call for frame in event.frame.stack() if frame.call is not None] if event is not None else []
         for place in (site, *calls):
             found = unbound_after(place)

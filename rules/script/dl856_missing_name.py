@@ -152,7 +152,7 @@ class MissingName(Rule):
         message, known = {
             "unbound": (f"{name} is read, and nothing in {owner} binds it", "this file binds no such name"),
             "main": (f"{name} is bound only where {owner} is run itself", "this file is imported, too"),
-            "early": (f"{name} is read before {owner} binds it", "this function binds it later"),
+            "early": (f"{name} is read where {owner} has not bound it", "this function binds it elsewhere"),
             "module": (f"{name} is read from {owner}, which has no such name", "this file binds no such name"),
             "import": (f"{name} is imported from {owner}, which has no such name", "this file binds no such name"),
             "nothing": (
