@@ -40,6 +40,8 @@ def programs(folder: Path) -> dict[str, str]:
 
 def test_neovim_shows_fixes_and_saves(tmp_path: Path) -> None:
     demo = Path(shutil.copytree(DEMO, tmp_path / "demo"))
+    with (demo / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write('extend-select = ["PREVIEW"]\n')  # the page shows what all of them find
     (tmp_path / "init.lua").write_text(block("snippet: neovim"))
     environment = {
         **programs(tmp_path),
