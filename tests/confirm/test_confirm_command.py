@@ -20,6 +20,7 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "confirm.schema.json"
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(SCRIPTS / "mixed.py", tmp_path / "mixed.py")
+    (tmp_path / "dllint.toml").write_text('extend-select = ["PREVIEW"]\n')  # what is refuted is in preview
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -133,7 +133,8 @@ def test_what_is_saved_goes_elsewhere(outcomes: dict[str, Outcome]) -> None:
 )
 def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str, Outcome]) -> None:
     path = SCRIPTS / f"{script}.py"
-    report = lint_files([path], resolve(ConfigLoader(isolated=True).load(SCRIPTS)), cache=False)
+    preview = Source("command line", SCRIPTS, {"extend-select": ["PREVIEW"]})
+    report = lint_files([path], resolve(ConfigLoader(isolated=True, overrides=[preview]).load(SCRIPTS)), cache=False)
     findings = [finding for finding in report.findings if finding.code in judged()]
     settled = settle(findings, outcome_of(script, outcomes).records).settled
     assert len(settled) > 5
