@@ -104,6 +104,15 @@ def test_and_what_a_new_file_may_have_a_bearing_on(project: Path, analysed: list
     assert analysed == ["train.py", "train.py"]
 
 
+def test_a_new_folder_has_no_bearing_on_what_asks_for_no_other_file(project: Path, analysed: list[str]) -> None:
+    """Each run of a training makes one, in a folder that the search path does not list."""
+    (project / "runs" / "first").mkdir(parents=True)
+    lint(project, "model.py")
+    (project / "runs" / "second").mkdir()
+    lint(project, "model.py")
+    assert analysed == ["model.py"]
+
+
 def test_nor_are_scripts_overlooked_that_nothing_imports(project: Path, analysed: list[str]) -> None:
     (project / "train.py").write_text(GONE)
     assert [finding.code for finding in lint(project, "train.py")] == ["DL842"]

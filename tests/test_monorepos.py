@@ -48,11 +48,6 @@ LAYOUTS = {
         **{name.replace("packages/nets/code", "python"): text for name, text in ELSEWHERE.items()},
         "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["python"]\n',
     },
-    "setup.py": {
-        **{name.removeprefix("packages/"): text for name, text in SRC.items()},
-        "nets/setup.py": "from setuptools import setup\n\nsetup(name='nets', package_dir={'': 'src'})\n",
-        "pyproject.toml": PLAIN,
-    },
     "further up": {"nets/__init__.py": "", "nets/model.py": MODEL},
     "further up, src": {"src/nets/__init__.py": "", "src/nets/model.py": MODEL},
 }
@@ -93,9 +88,7 @@ def test_imports_lead_from_package_to_package(tmp_path: Path, monkeypatch: pytes
     assert found(str(model)) == ["loop.py DL101"]  # its importers are found, too
 
 
-@pytest.mark.parametrize(
-    "layout", [name for name in LAYOUTS if "further" not in name and name not in ("pytest", "setup.py")]
-)
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if "further" not in name and name != "pytest"])
 def test_from_within_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
     monkeypatch.chdir(repository(tmp_path, LAYOUTS[layout]) / "packages" / "training")
     assert found(".") == found("src/training/loop.py") == ["loop.py DL101"]

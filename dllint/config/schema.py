@@ -79,7 +79,12 @@ class Key:
 
 KEYS: tuple[Key, ...] = (
     Key("extend", _STRING, None, "A configuration file whose values hold where this one sets none."),
-    Key("select", _STRINGS, None, "Rules to run, no other ones: codes, prefixes, names, categories, PREVIEW, ALL."),
+    Key(
+        "select",
+        _STRINGS,
+        None,
+        "Rules to run instead of the default ones: codes, prefixes, names, categories, PREVIEW, ALL.",
+    ),
     Key("extend-select", _STRINGS, [], "Rules to run besides the selected ones."),
     Key("ignore", _STRINGS, [], "Rules not to run. At equal precision it wins over `select`."),
     Key("per-file-ignores", _table(_STRINGS), {}, "Rules not to report in the files that match a glob."),

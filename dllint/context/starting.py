@@ -50,7 +50,7 @@ class Starting(Sources):
                 "effect", f"`{importer.file.name}` is mended, which is imported and reads `{name}` unbound"
             )
         if found.ending is not None:
-            yield Assumption("effect", f"`{found.ending.file.name}` is mended, which is imported and exits then")
+            yield Assumption("effect", f"`{found.ending.file.name}` is mended, which is imported and ends the run")
         if found.above and not self._is_of_library(found.above) and not any(self._importers(self.program.module)):
             yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
 

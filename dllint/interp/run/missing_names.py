@@ -230,21 +230,7 @@ def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceMod
         return False
     if module.file == machine.main.folder.joinpath(*parts).with_suffix(".py"):
         return _is_found_beside(machine, module)
-    is_meant = _is_in_function(importer, statement) or _is_installed(machine, module, len(parts))
-    return is_meant and _is_nowhere_else(machine, importer, module)
-
-
-def _is_installed(machine: Machine, module: SourceModule, depth: int) -> bool:
-    """Whether a file belongs to a package that is installed from a folder of the project: ``nets/src/nets/model.py``.
-
-    ``depth`` is the number of parts of its dotted name.
-    """
-    if depth < 2 or len(module.file.parents) < depth:
-        return False
-    base = module.file.parents[depth - 1]
-    names_in = machine.project.names_in
-    is_package = "__init__.py" in names_in(module.file.parents[depth - 2])
-    return is_package and base.name == "src" and "setup.py" in names_in(base.parent)
+    return _is_in_function(importer, statement) and _is_nowhere_else(machine, importer, module)
 
 
 def _is_in_function(importer: SourceModule, statement: ast.ImportFrom) -> bool:

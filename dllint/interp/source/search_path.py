@@ -2,15 +2,13 @@
 
 That is its own folder and those above it up to the root of the project, each with its ``src/`` and ``lib/``; then what
 the packaging files on this way say: where the code of a package lies, which packages are parts of the same workspace
-(uv, Hatch, PDM, Rye) and which are installed from a path (Poetry, uv); last the ``src/`` of packages that lie in a
-folder of their own on this way, as their ``setup.py`` says. A package that is no part of anything above is still part
-of a workspace that names it.
+(uv, Hatch, PDM, Rye) and which are installed from a path (Poetry, uv). A package that is no part of anything above is
+still part of a workspace that names it.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,8 +21,6 @@ PACKAGING = "pyproject.toml"
 _TELLING = ("workspace", "path", "where", "package-dir", "packages", "sources", "module-root", "python-source")
 _CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
 _PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
-_IN_SRC = re.compile(r"^[^#\n]*package_dir\s*=\s*\{\s*(\"\"|'')\s*:\s*[\"']src[\"']", re.MULTILINE)
-_MANY = 300  # names in a folder that holds data rather than packages
 _DEVELOPED = ("uv", "pdm", "rye")  # tools whose table `workspace` has the members
 
 Names = Callable[[Path], frozenset[str]]
@@ -53,18 +49,7 @@ class SearchPaths:
         for base in bases:
             found.update(dict.fromkeys(self._stated(base)))
         found.update(dict.fromkeys(self._of_workspace_around(root)))
-        for base in bases:
-            found.update(dict.fromkeys(self._of_packages_in(base)))
         return tuple(found)
-
-    def _of_packages_in(self, base: Path) -> Iterator[Path]:
-        """The sources of the packages in a folder that are to be installed: ``nets/src`` with a ``nets/setup.py``."""
-        names = self._names(base)
-        for name in sorted(names) if len(names) < _MANY else ():
-            package = base / name
-            inside = frozenset[str]() if "." in name else self._names(package)
-            if "src" in inside and "setup.py" in inside and _IN_SRC.search(self._text(package / "setup.py")):
-                yield package / "src"
 
     def _of_workspace_around(self, root: Path) -> Iterator[Path]:
         """The sources of the workspace further up that has a folder, or one above it, among its members."""
