@@ -39,6 +39,7 @@ READ = "repositories"
 OUTCOMES = ("true", "false", "doubtful")
 COLUMNS = ("repository", "commit", "code", "place", "tier", "kinds", "assumes", "verdict", "why")
 
+WAVES = 118  # the first batch of which several, chosen together, were read with one state of the rules
 RECENT = 60  # batches
 LAST = 30  # projects in them
 FALSE, FALSE_OR_DOUBTFUL = 0.15, 0.35  # the shares that are too many
@@ -73,6 +74,16 @@ class Reading:
     @property
     def repositories(self) -> int:
         return int(self.about.split()[0])
+
+    @property
+    def number(self) -> int:
+        """The number of a batch."""
+        return int(self.name.partition("-")[2])
+
+    @property
+    def shown(self) -> list[Judged]:
+        """What was reported by default: no questions."""
+        return [finding for finding in self.findings if finding.tier != "possible"]
 
 
 def readings() -> list[Reading]:
@@ -132,9 +143,25 @@ class Standing:
 
 def standings(read: list[Reading]) -> dict[str, Standing]:
     """What was said lately of each rule that reported something, by code."""
-    batches = sorted((each for each in read if each.name != CURRENT), key=lambda each: int(each.name.partition("-")[2]))
-    lately = [finding for batch in batches[-RECENT:] for finding in batch.findings if finding.tier != "possible"]
+    batches = sorted((each for each in read if each.name != CURRENT), key=lambda each: each.number)
+    lately = [finding for batch in batches[-RECENT:] for finding in batch.shown]
     return {code: _standing(findings) for code, findings in grouped(lately, lambda finding: [finding.code])}
+
+
+def in_hindsight(read: list[Reading]) -> dict[str, list[Judged]]:
+    """What the waves of batches had found of rules that fell short by what was read before each wave, and of others."""
+    batches = sorted((each for each in read if each.name != CURRENT), key=lambda each: each.number)
+    waves: dict[str, list[Reading]] = defaultdict(list)
+    for batch in batches:
+        if batch.number >= WAVES:
+            waves[batch.about.rpartition(" ")[2]].append(batch)  # by the revision of the rules
+    found: dict[str, list[Judged]] = {"in preview": [], "others": []}
+    for wave in waves.values():
+        before = standings([each for each in batches if each.number < wave[0].number])
+        for finding in (finding for batch in wave for finding in batch.shown):
+            is_short = finding.code in before and before[finding.code].falls_short
+            found["in preview" if is_short else "others"].append(finding)
+    return found
 
 
 def _standing(findings: list[Judged]) -> Standing:
@@ -151,14 +178,14 @@ def counted(read: list[Reading]) -> Iterator[str]:
     """The counts, in Markdown."""
     batches = [reading for reading in read if reading.name != CURRENT]
     findings = [finding for reading in batches for finding in reading.findings]
-    shown = [finding for finding in findings if finding.tier != "possible"]
+    shown = [finding for batch in batches for finding in batch.shown]
     today = [finding for reading in read if reading.name == CURRENT for finding in reading.findings]
     yield "## By reading\n"
     yield "What is reported by default; questions (`possible`) are counted below.\n"
     for reading in read:
         yield f"- **{reading.name}**: {reading.about}"
     yield ""
-    by_reading = [(r.name, [f for f in r.findings if f.tier != "possible"]) for r in read]
+    by_reading = [(r.name, r.shown) for r in read]
     yield from table("reading", [*by_reading[: len(batches)], ("**all batches**", shown), *by_reading[len(batches) :]])
     yield "\n## By how sure dllint was, in the batches\n"
     yield from table("tier", grouped(findings, lambda finding: [finding.tier]))
@@ -179,6 +206,9 @@ def counted(read: list[Reading]) -> Iterator[str]:
     for code, standing in standings(read).items():
         if standing.falls_short:
             yield f"| {code} | {standing.projects} | {standing.false:.1f} | {standing.doubtful:.1f} |"
+    yield f"\nHad that been so from batch {WAVES} on, each wave of batches with what was read before it:"
+    yield ""
+    yield from table("rules", in_hindsight(read).items())
     yield "\n## Each finding\n"
     yield "| reading | rule | place | sure | assuming | verdict | why |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
