@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 from dllint.assumptions import one_of
@@ -21,7 +21,7 @@ class Choice(Value):
     unconditionally.
     """
 
-    __slots__ = ("_subjects", "options")
+    __slots__ = ("_narrowed", "_subjects", "options")
     LIMIT = 12
 
     def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
@@ -31,6 +31,7 @@ class Choice(Value):
                 break
         self.options = tuple(options)
         self._subjects: frozenset[str] | None = None
+        self._narrowed: dict[tuple[int, ...], tuple[Guards, Value]] = {}
         self.site = options[0][1].site
         for _, option in self.options:
             if isinstance(option, Instance):
@@ -42,6 +43,19 @@ class Choice(Value):
         if self._subjects is None:
             self._subjects = frozenset([guard.subject for guards, _ in self.options for guard in guards])
         return self._subjects
+
+    def narrowed(self, guards: Guards, possible: Callable[[Guards], bool]) -> Value:
+        """What is left of it under conditions, by what is ``possible`` with them; all of it, if nothing would be.
+
+        The same conditions are in force wherever a block reads a variable, so that what was left is remembered.
+        """
+        key = tuple(map(id, guards))
+        known = self._narrowed.get(key)
+        if known is None:
+            left = [(own, option) for own, option in self.options if possible(own)]
+            value = choose(left) if left and len(left) < len(self.options) else self
+            known = self._narrowed[key] = (guards, value)  # while these guards live, no others have their ids
+        return known[1]
 
     def __repr__(self) -> str:
         return f"Choice({[(' and '.join(map(str, guards)), value) for guards, value in self.options]})"

@@ -61,15 +61,13 @@ def under_path(machine: Machine, value: Value) -> Value:
     if not isinstance(value, Choice) or not machine.path:
         return value
     subjects = value.subjects
-    relevant = [guard for guard in machine.path if guard.subject in subjects]
+    relevant = tuple([guard for guard in machine.path if guard.subject in subjects])
     others = _excluded_classes(machine)
-    if not relevant and not others:
+    if relevant:
+        value = value.narrowed(relevant, lambda guards: consistent(guards, relevant))
+    if not others or not isinstance(value, Choice):
         return value
-    possible = [
-        (guards, option)
-        for guards, option in value.options
-        if consistent(guards, relevant) and not (others and _class_name(option) in others)
-    ]
+    possible = [(guards, option) for guards, option in value.options if _class_name(option) not in others]
     return choose(possible) if possible and len(possible) < len(value.options) else value
 
 
