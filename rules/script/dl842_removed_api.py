@@ -27,7 +27,9 @@ scipy's `sqrtm` (1.18), `fillcolor` of `RandomAffine` (torchvision 0.14) and `ra
 `TSNE` (scikit-learn 1.7), `labels` of `boxplot` (matplotlib 3.11), `interpolation` of `np.percentile` (numpy 2.4),
 `use_cuda` of Grad-CAM (1.5), `max_prompt_length` of `DPOConfig` (trl 0.29), `early_stopping_rounds` of `lightgbm.train`
 (4.0), and more of these. Metrics of torchmetrics have to be told their `task` since 0.11; `table.drop("a", 1)` and
-`KFold(5, True)` take names alone since pandas 2.0 and scikit-learn 1.0. Of 45 libraries the names that are gone were
+`KFold(5, True)` take names alone since pandas 2.0 and scikit-learn 1.0. Python itself has no `parser` and `symbol`
+since 3.10, which editors import by themselves for a word that is not bound (`from symbol import parameters`), no `imp`
+since 3.12 and no `imghdr` since 3.13. Of 45 libraries the names that are gone were
 read off the archives of their releases, not every one of which was read; these are told to be gone "at the latest"
 since the first one without. All but those of dgl, fastai, gym and torchaudio were asked for in an environment with the
 newest releases.
@@ -50,7 +52,8 @@ Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`
 reported, and beside `loss.data[0]`; code for Python 2; methods of what may be no table or image, and `loss.data[0]` of
 what may be more than one number; torchtext, whose last release for the newest Python is an early one; what is imported
 or read in a `try`, after `hasattr`, below a test of a version or where `getattr(np, "trapezoid", None)` finds nothing;
-names that the project sets itself (`np.float = float`); packages of the project that are called like the library; what
+names that the project sets itself (`np.float = float`); packages of the project that are called like the library;
+`distutils`, which setuptools has; what
 `torch.utils.ffi` has written itself. As a question only: what fails in a project without a setup of its own whose notes
 have another repository cloned and installed; what a release of before 2022 took, in a project that says nothing of
 releases, but for imports at the top, which keep a file from starting; what stands after the first use that ends a
