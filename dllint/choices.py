@@ -81,7 +81,7 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
             kind = type(option)
             for index, (known, seen) in enumerate(flat):
                 if option is seen or (kind in _COMPARABLE and kind is type(seen) and same(option, seen)):
-                    flat[index] = (shared(known, guards + more), seen)  # whichever of the two ways it came
+                    flat[index] = (_either(known, guards + more), seen)
                     break
             else:
                 flat.append((guards + more, option))
@@ -91,6 +91,30 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
         conditions = tuple(guards for guards, _ in flat)
         return Symbol("unknown", tuple(option for _, option in flat), flat[0][1].site, detail=conditions)
     return Choice(flat)
+
+
+def otherwise(guards: Guards) -> Guards:
+    """The condition of the way on where a branch with these conditions has left: that one of them fails.
+
+    It takes nothing for granted, as the other arm of an ``if`` does not; but for conditions which do so themselves,
+    against which nothing is known.
+    """
+    if not guards or any(guard.assumption for guard in guards):
+        return ()
+    if len(guards) == 1:
+        return (guards[0].negated(),)
+    defaults = [guard.by_default for guard in guards]
+    by_default = None if None in defaults else not all(defaults)
+    return (Guard(f"value {next(_numbers)}", "==", 0, True, by_default=by_default),)
+
+
+def _either(left: Guards, right: Guards) -> Guards:
+    """The condition of a value that comes by either of two ways: what these have in common, or else that it is one of
+    them. That takes nothing for granted where neither does: code behind it is reached as it is behind each of them."""
+    common = shared(left, right)
+    if common or not left or not right or any(guard.assumption for guard in (*left, *right)):
+        return common
+    return (Guard(f"value {next(_numbers)}", "==", 0, True),)
 
 
 def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guards, Value]]:

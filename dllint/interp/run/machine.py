@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from dllint.choices import otherwise
 from dllint.dataclass import dataclass
 from dllint.events import Event, Frame, ModeChange
 from dllint.interp.run.guards import names_in
@@ -324,7 +325,7 @@ class Machine(State):
             self.block, self.frame, self.activation, self.grad = saved
             self.held = ()  # it speaks of the variables of the function
             for guards, writes in activation.ended:
-                self.join([((), {}), (guards, writes)])
+                self.join([(otherwise(guards), {}), (guards, writes)])
 
     @contextmanager
     def looping(self, loop: Loop) -> Iterator[None]:
