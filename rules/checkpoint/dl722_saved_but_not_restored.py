@@ -83,6 +83,8 @@ class SavedButNotRestored(Rule):
     name = "saved-but-not-restored"
     category = "correctness"
     severity = "warning"
+    default = False
+    preview = True
     triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",), ("save", "save_checkpoint"))
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 

@@ -94,8 +94,6 @@ class UnshuffledTrainLoader(Rule):
     name = "unshuffled-train-loader"
     category = "suspicious"
     severity = "info"
-    default = False
-    preview = True
     triggers = (("DataLoader",), ("backward",))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader",)

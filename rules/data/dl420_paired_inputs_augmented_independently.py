@@ -113,8 +113,6 @@ class PairedInputsAugmentedIndependently(Rule):
     name = "paired-inputs-augmented-independently"
     category = "correctness"
     severity = "warning"
-    default = False
-    preview = True
     triggers = (
         ("transforms", "albumentations", "Compose", "fliplr", "flip", "hflip", "transpose", "mirror"),
         ("__getitem__",),

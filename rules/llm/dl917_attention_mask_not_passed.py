@@ -93,8 +93,6 @@ class AttentionMaskNotPassed(Rule):
     name = "attention-mask-not-passed"
     category = "correctness"
     severity = "warning"
-    default = False
-    preview = True
     triggers = (("padding", "attention_mask", "attention_masks", "attn_mask", "input_mask"), ("from_pretrained",))
     fix_safety = "unsafe"
     references = ("https://huggingface.co/docs/transformers/glossary#attention-mask",)

@@ -86,8 +86,6 @@ class StepBeforeBackward(Rule):
     name = "step-before-backward"
     category = "correctness"
     severity = "error"
-    default = False
-    preview = True
     triggers = (("backward",), ("step",))
     confirmable = True
     fix_safety = "unsafe"

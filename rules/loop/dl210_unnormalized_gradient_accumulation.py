@@ -132,6 +132,8 @@ class UnnormalizedGradientAccumulation(Rule):
     name = "unnormalized-gradient-accumulation"
     category = "correctness"
     severity = "error"
+    default = False
+    preview = True
     triggers = (("backward", "manual_backward", "zero_grad"), ("step",), ("backward", "manual_backward"))
     confirmable = True
     fix_safety = "unsafe"

@@ -89,8 +89,6 @@ class OptimizerRecreatedInLoop(Rule):
     name = "optimizer-recreated-in-loop"
     category = "correctness"
     severity = "warning"
-    default = False
-    preview = True
     since = "0.1.0"
     triggers = (("step",), ("backward",))
     confirmable = True

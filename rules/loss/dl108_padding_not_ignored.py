@@ -100,8 +100,6 @@ class PaddingNotIgnored(Rule):
     name = "padding-not-ignored"
     category = "suspicious"
     severity = "warning"
-    default = False
-    preview = True
     triggers = (
         ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "labels"),
         (

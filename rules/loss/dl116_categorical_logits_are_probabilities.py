@@ -43,8 +43,6 @@ class CategoricalLogitsAreProbabilities(Rule):
     name = "categorical-logits-are-probabilities"
     category = "correctness"
     severity = "error"
-    default = False
-    preview = True
     triggers = (tuple(sorted(_DISTRIBUTIONS)), ("softmax", "Softmax", "sigmoid", "Sigmoid"))
     confirmable = True
     fix_safety = "unsafe"

@@ -77,8 +77,6 @@ class LossBroadcast(Rule):
     name = "loss-broadcast"
     category = "correctness"
     severity = "warning"
-    default = False
-    preview = True
     triggers = (
         (
             *("mse_loss", "MSELoss", "l1_loss", "L1Loss", "smooth_l1_loss", "SmoothL1Loss"),

@@ -62,8 +62,6 @@ class GetLrForLogging(Rule):
     name = "get-lr-for-logging"
     category = "correctness"
     severity = "warning"
-    default = False
-    preview = True
     triggers = (("get_lr",), ("lr_scheduler",))
     confirmable = True
     fix_safety = "safe"

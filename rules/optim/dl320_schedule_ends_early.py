@@ -73,8 +73,6 @@ class ScheduleEndsEarly(Rule):
     name = "schedule-ends-early"
     category = "suspicious"
     severity = "warning"
-    default = False
-    preview = True
     triggers = (("StepLR", "MultiStepLR", "ExponentialLR", *_TO_ZERO), ("step",))
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.StepLR.html",)
     excuses = (is_stepped_in_some_iterations, may_end_before, has_rates_set_by_hand)

@@ -69,8 +69,6 @@ class UnpacksAnotherNumber(Rule):
     name = "unpacks-another-number"
     category = "correctness"
     severity = "error"
-    default = False
-    preview = True
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
     of_files = True
     references = ("https://docs.python.org/3/reference/simple_stmts.html#assignment-statements",)

@@ -69,8 +69,6 @@ class NormalizeBeforeToTensor(Rule):
     name = "normalize-before-totensor"
     category = "correctness"
     severity = "error"
-    default = False
-    preview = True
     triggers = (("Normalize",), tuple(sorted(_CONVERSIONS)))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.v2.Normalize.html",)
