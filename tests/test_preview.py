@@ -25,12 +25,19 @@ def reading(batch: int, *verdicts: tuple[str, str, str]) -> truth.Reading:
 
 @pytest.mark.parametrize(
     ("false", "doubtful", "falls_short"),
-    [(0, 0, False), (3, 0, False), (3.5, 0, True), (0, 7, False), (0, 7.5, True), (3, 4, False), (3, 4.5, True)],
+    [(0, 0, False), (3, 0, False), (3.5, 0, True), (0, 8.5, False), (0, 9, True), (3, 5.5, False), (3, 6, True)],
 )
 def test_a_rule_falls_short_by_what_is_false_and_by_what_is_noise(
     false: float, doubtful: float, falls_short: bool
 ) -> None:
     assert truth.Standing(20, false, doubtful).falls_short is falls_short
+
+
+def test_a_single_doubtful_project_is_no_record() -> None:
+    assert not truth.Standing(1, 0, 1).falls_short
+    assert truth.Standing(1, 1, 0).falls_short
+    assert truth.Standing(2, 0, 2).falls_short
+    assert not truth.Standing(6, 1, 0).falls_short
 
 
 def test_a_project_counts_once() -> None:
