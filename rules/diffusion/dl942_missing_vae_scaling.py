@@ -34,9 +34,9 @@ the same data times 5.5. Trained on these from the start, it ends at a loss of .
 ## Not reported
 Latents that anything is computed with before noise is added: a factor from elsewhere, a mean and a deviation of their
 own, a layer. Latents that are a condition beside the noisy ones, as InstructPix2Pix takes them. Noise that is added
-while nothing is trained. Autoencoders that an optimizer of the program trains, and those of other classes, many of
-which make latents of deviation 1. Latents that a method changes in place (`latents.mul_(…)`). Where it is not known
-which weights an autoencoder has, it is a question.
+while nothing is trained. Autoencoders that an optimizer of the program trains, that are made with a `scaling_factor`
+of 1, or of other classes, many of which make latents of deviation 1. Latents that a method changes in place
+(`latents.mul_(…)`). Where it is not known which weights an autoencoder has, it is a question.
 
 ## Fix (unsafe)
 Multiplies the latents by `scaling_factor` of the autoencoder's configuration, where they are drawn. Unsafe because it
@@ -101,6 +101,12 @@ def is_trained_too(latents: Symbol, ctx: Context) -> bool:
     return vae is not None and any(ctx.is_trained(each) for each in ctx.objects(vae))
 
 
+def needs_no_factor(latents: Symbol, ctx: Context) -> bool:
+    """the autoencoder is made with a factor of 1"""
+    vae = _autoencoder(latents)
+    return isinstance(vae, Instance) and ctx.constant(ctx.data.arguments(vae).get("scaling_factor")) == 1
+
+
 class MissingVaeScaling(Rule):
     code = "DL942"
     name = "missing-vae-scaling"
@@ -109,7 +115,7 @@ class MissingVaeScaling(Rule):
     default = False
     confirmable = True
     triggers = (("encode",), ("latent_dist", "vae", *_SCALED), ("add_noise", "scale_noise", "randn", "randn_like"))
-    excuses = (is_changed_in_place, is_trained_too)
+    excuses = (is_changed_in_place, is_trained_too, needs_no_factor)
     fix_safety = "unsafe"
     references = (
         "https://huggingface.co/docs/diffusers/api/models/autoencoderkl",
