@@ -44,7 +44,7 @@ changes training, as it should.
 
 ## On real code
 11 repositories that use autoencoders of diffusers or latents of this kind (the examples of diffusers, sd-scripts, SiT,
-REPA and DiT among them), and 422 others: no finding.
+REPA and DiT among them), and 437 others: no finding.
 """
 
 from __future__ import annotations
