@@ -28,6 +28,8 @@ _FAMILIES = {
     "DL84": "script",
     "DL87": "metrics",
     "DL9": "llm",
+    "DL94": "diffusion",
+    "DL95": "rl",
 }
 
 _RULE = '''\
