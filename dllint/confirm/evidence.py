@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, field, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from dllint.dataclass import dataclass
 
@@ -306,18 +306,16 @@ class Trace:
     def __init__(self) -> None:
         self.values: list[float] = []
         self._distance = 1
-        self._until_next = 0
+        self._number = 0  # of the next
 
     def add(self, value: float) -> None:
         """Add the number that comes next."""
-        if self._until_next:
-            self._until_next -= 1
-            return
-        self.values.append(value)
-        self._until_next = self._distance - 1
-        if len(self.values) == _LONGEST:  # an even number, so that it is this one that goes first
-            del self.values[1::2]
-            self._distance *= 2
+        if self._number % self._distance == 0:
+            self.values.append(value)
+            if len(self.values) == _LONGEST:  # an even number, so that it is this one that goes first
+                del self.values[1::2]
+                self._distance *= 2
+        self._number += 1
 
 
 def read_record(path: Path) -> Record:
@@ -325,8 +323,7 @@ def read_record(path: Path) -> Record:
     data = json.loads(path.read_text(encoding="utf-8"))
     if data.pop("schema") != SCHEMA:
         raise ValueError(f"{path} is of another version")
-    record: Record = _made(Record, data)
-    return record
+    return cast(Record, _made(Record, data))
 
 
 _kinds = cache(get_type_hints)  # of the fields of a class
@@ -336,8 +333,7 @@ def _made(kind: Any, data: Any) -> Any:
     """A value of a type, of what it was written as."""
     origin, inner = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and is_dataclass(kind):
-        kinds = _kinds(kind)
-        return kind(**{name: _made(kinds[name], value) for name, value in data.items()})
+        return kind(**{name: _made(_kinds(kind)[name], value) for name, value in data.items()})
     if origin is list or (origin is tuple and inner[1:] == (...,)):
         return origin(_made(inner[0], item) for item in data)
     if origin is tuple:
