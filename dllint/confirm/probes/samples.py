@@ -62,7 +62,6 @@ class Samples(Probe):
             yield from self._cached(data, [note for note in notes if note["dataset"] == key and note["worker"] >= 0])
 
     def _collated(self, data: _Data, failures: list[Any], notes: list[Any]) -> Judgements:
-        """DL406."""
         ragged = [failure for failure in failures if failure["kind"] == "collate"]
         lost = sorted({key for note in notes for key in note.get("lost", [])})
         told = f"{data.looks} batches were made of samples that fit together"
@@ -75,7 +74,6 @@ class Samples(Probe):
         yield self.judgement("DL406", data, verdict, told, alarm_if(ragged), failures=ragged, lost=lost)
 
     def _indexed(self, data: _Data, failures: list[Any]) -> Judgements:
-        """DL409 and DL410."""
         missing = [failure for failure in failures if failure["kind"] == "index"]
         if missing:
             told = f"a batch has an index that there is no sample for: {missing[0]['error']}"
@@ -98,7 +96,6 @@ class Samples(Probe):
             yield from self._beyond(data, dataset, content_of(first))
 
     def _beyond(self, data: _Data, dataset: Any, first: str) -> Judgements:
-        """DL409."""
         behind, error = _asked(dataset, len(dataset))
         if error is not None:
             wraps = not error and first == content_of(_asked(dataset, 0)[0]) == content_of(behind) != ""
@@ -106,7 +103,6 @@ class Samples(Probe):
             yield self.judgement("DL409", data, decided(wraps, error), told)
 
     def _cached(self, data: _Data, notes: list[Any]) -> Judgements:
-        """DL412."""
         for name in {name for note in notes for name in note.get("caches", {})}:
             sizes: dict[int, list[list[int]]] = defaultdict(list)  # by worker, around the first fetch of each pass
             for note in notes:
