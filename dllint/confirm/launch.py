@@ -39,18 +39,14 @@ class RunError(UserError):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run has left: the records of its processes, by rank, and the exit code of the command.
-
-    ``reached`` is how far attaching to it came: to ``nothing``, to some ``python``, or to some ``torch``. ``output``
-    has the last lines that it printed; it ``is_killed`` if it did not end when its time was over.
-    """
+    """What a run has left: the records of its processes, by rank, and the exit code of the command."""
 
     command: list[str]
     records: list[Record] = field(default_factory=list)
     exit_code: int = 0
-    reached: Literal["nothing", "python", "torch"] = "torch"
-    output: list[str] = field(default_factory=list)
-    is_killed: bool = False
+    reached: Literal["nothing", "python", "torch"] = "torch"  # how far attaching to it came
+    output: list[str] = field(default_factory=list)  # the last lines that it printed
+    is_killed: bool = False  # it did not end when its time was over
 
 
 def run(
@@ -83,9 +79,8 @@ def run(
         outcome.records = sorted(map(read_record, records.glob(RECORDS)), key=lambda each: (each.rank, each.process))
         for judgement in (judgement for record in outcome.records for judgement in record.judgements):
             declare(judgement)
-        outcome.reached = "torch" if (records / ATTACHED["torch"]).exists() else "python"
-        if not (records / ATTACHED["python"]).exists():
-            outcome.reached = "nothing"
+        is_there = {step: (records / name).exists() for step, name in ATTACHED.items()}
+        outcome.reached = "torch" if is_there["torch"] else "python" if is_there["python"] else "nothing"
         return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -125,8 +120,8 @@ def _wait(outcome: Outcome, environment: dict[str, str], seconds: float, show_ou
 
 
 def _ended(child: subprocess.Popen[bytes], end: Callable[[], None]) -> int:
-    """Let the child end and write its record, and end it if it does not, as one that was not interrupted itself, since
-    it is on no terminal. Returns its exit code."""
+    """Let the child end and write its record, and end it if it does not: one that is on no terminal was not interrupted
+    with dllint. Returns its exit code."""
     try:
         return child.wait(_PROMPT)
     except subprocess.TimeoutExpired:

@@ -56,19 +56,13 @@ class _Inside(threading.local):
 
 
 class Run:
-    """What is known about the run, and who wants to know.
+    """What is known about the run, and who wants to know."""
 
-    Attributes:
-        settings: how the run is bounded.
-        gradients: the probe that the others ask about the gradients of an optimizer.
-        names: the probe that the others ask what parameters are called.
-    """
-
-    gradients: Gradients
-    names: Names
+    gradients: Gradients  # the probe that the others ask about the gradients of an optimizer
+    names: Names  # the probe that the others ask what parameters are called
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings = settings  # how the run is bounded
         self.redirected: Callable[[], list[str]] = list
         self._kinds: Sequence[type[Probe]] = ()
         self._begin()

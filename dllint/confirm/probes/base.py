@@ -169,9 +169,10 @@ class Probe:
     def on_backward(self, call: events.BackwardCall) -> None: ...
 
     # models
-    def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
-        """A module without parameters is called by no model: a criterion, a transform, a metric."""
-
+    # a module without parameters is called by no model: a criterion, a transform, a metric
+    def on_call_aside(
+        self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack
+    ) -> None: ...
     def on_dropout(self, drops: bool, stack: Stack) -> None: ...  # a function that may, in a model in evaluation mode
     def on_load(self, load: events.Load) -> None: ...  # ``load_state_dict`` has been called
     def on_average(self, average: nn.Module, stack: Stack) -> None: ...  # has taken in the weights of a model
@@ -216,15 +217,10 @@ class Probe:
     def judgement(
         self, rule: str, seen: Samples, verdict: Verdict, told: str = "", voice: Voice = "declared", /, **found: Any
     ) -> Judgement:
-        """A judgement by what was seen.
+        """A judgement by what was seen, whose numbers are among the statistics, as those that were ``found`` are.
 
-        Args:
-            rule: its code. The tables say its words, what it is compared with, and how it speaks.
-            seen: what was seen; its numbers are among the statistics.
-            verdict: what follows.
-            told: what is said after the words of the tables, or all that is said where these have none.
-            voice: how it speaks, where that depends.
-            found: more numbers and names, for the words.
+        The tables say the words of a rule, what it is compared with, and how it speaks. ``told`` is said after these
+        words, or all that is said where there are none; ``voice`` is how it speaks, where that depends.
         """
         numbers, steps = {**seen.numbers(), **found}, (seen.first, seen.last)
         return Judgement(rule, self.name, verdict, told, "", numbers, seen.looks, steps, seen.stacks, voice)
