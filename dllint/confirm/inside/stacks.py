@@ -135,10 +135,8 @@ class Place(Site):
         return self.stack[0].line if self.stack else 0
 
 
-@cache
-def place(stack: Stack) -> Place:
-    """The place that a stack leads to."""
-    return Place(stack)
+place = cache(Place)
+"""The place that a stack leads to."""
 
 
 def here(kind: Callable[..., E], *details: Any, **more: Any) -> E:

@@ -36,7 +36,7 @@ class _Read(Samples):
 
 class Checkpoints(PlaceProbe[_Saved]):
     _read: list[_Read] = []
-    _schedulers: WeakKeyDictionary[Any, Samples] = WeakKeyDictionary()  # that have stepped; looks: by hand saved
+    _schedulers: WeakKeyDictionary[Any, Samples] = WeakKeyDictionary()  # that have stepped; looks: saved by hand
 
     def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         self._schedulers.setdefault(event.scheduler, Samples())

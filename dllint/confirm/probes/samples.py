@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
@@ -26,7 +28,7 @@ _KEPT = 2  # datasets: one to train on and one to evaluate on
 class _Data(Seen):
     """What the run has taken from a dataset: batches, of loaders over it."""
 
-    dataset: Any = None  # a reference to it
+    dataset: Callable[[], Any] = lambda: None  # a way to it that does not keep it alive
     last_index: int = -1  # where there is none
     met_last: bool = False
 
@@ -42,7 +44,9 @@ class Samples(Probe):
             self._kept.append(loader.dataset)
         if loader is not None and source not in self._sources and len(self._data) < _MOST:
             last = len(loader.dataset) - 1 if hasattr(loader.dataset, "__len__") else -1
-            made = _Data(stacks=(source.made,), dataset=_reference(loader.dataset), last_index=last)
+            made = _Data(stacks=(source.made,), last_index=last)
+            with suppress(TypeError):  # a list, for instance
+                made.dataset = ref(loader.dataset)
             self._sources[source] = self._data.setdefault(source.dataset, made)
 
     def on_batch(self, batches: events.Batches, batch: Any) -> None:
@@ -112,14 +116,6 @@ class Samples(Probe):
             found = {"cache": name, "sizes": {f"worker {worker}": taken for worker, taken in sizes.items()}}
             verdict = decided(again and thrown == again, again)
             yield self.judgement("DL412", data, verdict, thrown=thrown, again=again, **found)
-
-
-def _reference(dataset: Any) -> Any:
-    """A way to a dataset that does not keep it alive."""
-    try:
-        return ref(dataset)
-    except TypeError:  # a list, for instance
-        return lambda: None
 
 
 def _asked(dataset: Any, index: int) -> tuple[Any, str | None]:
