@@ -80,8 +80,9 @@ def _redirecting(original: Callable[..., Any], function: _Function) -> Callable[
         given = list(arguments)
         after = given[function.position + 1 :]
         mode = named.get("mode", after[0] if after else "r")
-        by_mode = for_reading if mode == "r" else functools.partial(for_writing, keep="w" not in mode)
-        place: Callable[[Any], Any] = function.place or by_mode
+        place = function.place
+        if place is None:
+            place = for_reading if mode == "r" else functools.partial(for_writing, keep="w" not in mode)
         if function.keyword in named:
             named[function.keyword] = place(named[function.keyword])
         elif len(given) > function.position:
