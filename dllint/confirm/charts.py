@@ -21,6 +21,14 @@ _TITLES = {
     "loss on one batch": "Loss on one batch",
 }
 _ORDER = list(_TITLES)
+_LAYOUT = {
+    "margin": {"l": 56, "r": 14, "t": 8, "b": 40},
+    "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#333"},
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "#fff",
+    "showlegend": False,
+    "hoverlabel": {"font": {"size": 12}},
+}
 _AXES = {"gridcolor": "#e8ebee", "zerolinecolor": "#d5d9dd", "linecolor": "#c4c9ce", "ticks": "outside", "ticklen": 3}
 _MOST_ROWS = 60  # of a heat map
 _MOST_HISTOGRAMS = 8  # layers
@@ -62,17 +70,8 @@ def charts(record: Record) -> Iterator[Chart]:
     yield from _of_layers(pictures.layers, pictures.units)
 
 
-def _figure(data: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    layout = {
-        "margin": {"l": 56, "r": 14, "t": 8, "b": 40},
-        "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#333"},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "#fff",
-        "showlegend": False,
-        "hoverlabel": {"font": {"size": 12}},
-        **more,
-    }
-    return {"data": data, "layout": layout}
+def _figure(data: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
+    return {"data": data, "layout": {**_LAYOUT, **layout}}
 
 
 def _drawn(kind: str, hover: str, **more: Any) -> dict[str, Any]:
@@ -89,10 +88,10 @@ _NAMES = _axis(autorange="reversed", tickfont={"size": 11})
 
 def _course(name: str, values: Sequence[float | None]) -> Chart:
     """A number over the run. What is not finite leaves a gap with a mark below."""
-    finite = [value for value in values if value is not None and math.isfinite(value)]
+    shown = [value if value is not None and math.isfinite(value) else None for value in values]
+    finite = [value for value in shown if value is not None]
+    lost = [at for at, value in enumerate(shown) if value is None]
     is_logarithmic = name in _LOGARITHMIC and bool(finite) and min(finite) > 0
-    lost = [at for at, value in enumerate(values) if value is None or not math.isfinite(value)]
-    shown = [None if value is None or not math.isfinite(value) else value for value in values]
     mode, line = "lines+markers" if len(values) < 60 else "lines", {"color": _BLUE, "width": 1.8}
     data = [_drawn("scatter", "%{x}: %{y:.4g}", mode=mode, y=shown, line=line, marker={"size": 4})]
     if lost:
@@ -101,22 +100,15 @@ def _course(name: str, values: Sequence[float | None]) -> Chart:
     caption = "no finite value"
     if finite:
         caption = f"{finite[0]:.4g} to {finite[-1]:.4g}, least {min(finite):.4g}, most {max(finite):.4g}"
-    if lost:
-        caption += f"; {len(lost)} not finite"
-    axes = {"xaxis": _axis(_steps(name)), "yaxis": _axis(type="log" if is_logarithmic else "linear", **_ticks(finite))}
+    caption += f"; {len(lost)} not finite" if lost else ""
+    along = "backward pass" if name == "loss" else "sample" if name.startswith(("update", "log ")) else "step"
+    axis = _axis(type="log" if is_logarithmic else "linear")
+    extreme = max(map(abs, finite), default=0.0)
+    if extreme and not 1e-3 < extreme < 1e5:
+        axis["tickformat"] = ".0e"
     if is_logarithmic:
-        axes["yaxis"] |= {"dtick": 1, "tickformat": ".0e"} if max(finite) > 10 * min(finite) else {"nticks": 5}
-    return Chart(_TITLES.get(name, name[0].upper() + name[1:]), caption, _figure(data, **axes))
-
-
-def _steps(name: str) -> str:
-    return "backward pass" if name == "loss" else "sample" if name.startswith(("update", "log ")) else "step"
-
-
-def _ticks(values: Sequence[float]) -> dict[str, Any]:
-    """Ticks with their exponents, where numbers are small or large."""
-    extreme = max((abs(value) for value in values), default=0.0)
-    return {"tickformat": ".0e"} if extreme and not 1e-3 < extreme < 1e5 else {}
+        axis |= {"dtick": 1, "tickformat": ".0e"} if max(finite) > 10 * min(finite) else {"nticks": 5}
+    return Chart(_TITLES.get(name, name[0].upper() + name[1:]), caption, _figure(data, xaxis=_axis(along), yaxis=axis))
 
 
 def _range(rates: Sequence[float], losses: Sequence[float]) -> Chart:
@@ -133,9 +125,10 @@ def _range(rates: Sequence[float], losses: Sequence[float]) -> Chart:
 def _by_layer(title: str, rows: list[tuple[str, dict[int, float]]], number: int) -> Chart:
     """A heat map: how long updates or gradients are compared with weights, for each layer and sampled step."""
     steps = sorted({step for _, row in rows for step in row})
-    values = [[_power(row.get(step)) for step in steps] for _, row in rows]
+    powers = [{step: math.log10(value) for step, value in row.items() if 0 < value < math.inf} for _, row in rows]
+    values = [[row.get(step) for step in steps] for row in powers]
     known = [value for row in values for value in row if value is not None]
-    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    low, high = min(known, default=0.0), max(known, default=0.0)
     more = {"x": [str(step) for step in steps], "xgap": 1, "ygap": 1, "zmin": low, "zmax": high}
     hover, axis = "%{y}, step %{x}: 10^%{z:.2f}", _axis("step", type="category")
     caption = f"compared with the weights of the layer, from 10^{low:.1f} to 10^{high:.1f}"
@@ -151,10 +144,6 @@ def _heat_map(
     bar = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0}
     data = _drawn("heatmap", hover, z=values, y=_distinct(names), colorscale="Viridis", colorbar=bar, **more)
     return _figure([data], xaxis=axis, yaxis=_NAMES)
-
-
-def _power(value: float | None) -> float | None:
-    return math.log10(value) if value and math.isfinite(value) else None
 
 
 def _units(layers: Sequence[Units]) -> Chart:
@@ -202,15 +191,13 @@ def _of_layers(layers: Sequence[Layer], units: Sequence[Units]) -> Iterator[Char
             if bars is not None:
                 yield _bars(f"{what} of {_short(layer.name)}", bars, color)
     for item in _some([item for item in units if item.values is not None]):
-        if item.values is not None:
-            yield _bars(f"Outputs of {item.kind} after {_short(item.name)}", item.values, _ORANGE)
+        yield _bars(f"Outputs of {item.kind} after {_short(item.name)}", item.values, _ORANGE)
 
 
 def _some(items: list[Any]) -> list[Any]:
     """Some items from all over a list, with the first and the last."""
-    if len(items) <= _MOST_HISTOGRAMS:
-        return items
-    return [items[round(at * (len(items) - 1) / (_MOST_HISTOGRAMS - 1))] for at in range(_MOST_HISTOGRAMS)]
+    most = min(len(items), _MOST_HISTOGRAMS)
+    return [items[round(at * (len(items) - 1) / max(most - 1, 1))] for at in range(most)]
 
 
 def _short(name: str) -> str:

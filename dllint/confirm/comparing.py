@@ -9,7 +9,6 @@ from typing import Any
 
 from dllint.confirm.evidence import Judgement, Moment, Record, Stack, Verdict, counted_back
 from dllint.confirm.rules import declare
-from dllint.dataclass import dataclass
 
 _ENOUGH = 16  # samples that are not equal by chance
 _CLOSE = 1e-2  # of the length of the weights: what rounding to half precision leaves
@@ -124,12 +123,8 @@ def _of_ranks(
     return declare(Judgement(rule, "rank_comparison", verdict, told, "", numbers, looks, steps, at, "declared"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Something that a run has to take up, by the rule about it: what is lost of it; nothing where it is kept."""
-
-    rule: str
-    lost: str = ""
+_Part = tuple[str, str]
+"""The rule about something that a run has to take up, and what is lost of it; nothing where it is kept."""
 
 
 def compare_runs(first: Record, second: Record | None) -> Judgement:
@@ -157,43 +152,34 @@ def compare_runs(first: Record, second: Record | None) -> Judgement:
         return _of_runs("CONFIRMED", f"{told} (DL703)", numbers, lost=["DL703"])
     if distances[best] > _CLEARLY * distances[0]:
         return _of_runs("INCONCLUSIVE", f"the weights have hardly moved in {steps} steps of the first run", numbers)
-    return _continued(
-        list(_parts(first.moments, best, second.moments, first.stop == "end")), first.moments[best].step, numbers
-    )
-
-
-def _continued(parts: list[_Part], step: int, numbers: dict[str, float]) -> Judgement:
-    """The verdict where the weights are taken up."""
-    told = f"the second run continues with the weights after step {step}"
-    lost = [part for part in parts if part.lost]
-    names = {"lost": [part.rule for part in lost], "kept": ["DL703", *(part.rule for part in parts if not part.lost)]}
-    if any(part.rule != "DL712" for part in lost):
-        what = " and ".join(f"{part.lost} ({part.rule})" for part in lost)
-        return _of_runs("CONFIRMED", f"{told}, but {what}", numbers, **names)
+    parts = list(_parts(first.moments, best, second.moments, first.stop == "end"))
+    lost = [f"{what} ({rule})" for rule, what in parts if what]
+    kept = ["DL703", *(rule for rule, what in parts if not what)]
+    rules = {"lost": [rule for rule, what in parts if what], "kept": kept}
+    told = f"the second run continues with the weights after step {first.moments[best].step}"
+    if any(rule != "DL712" for rule in rules["lost"]):
+        return _of_runs("CONFIRMED", f"{told}, but {' and '.join(lost)}", numbers, **rules)
     told += ", the state of the optimizer and the learning rate of then"
-    return _of_runs("REFUTED", told + "".join(f"; {part.lost} ({part.rule})" for part in lost), numbers, **names)
+    return _of_runs("REFUTED", "; ".join([told, *lost]), numbers, **rules)
 
 
 def _parts(first: Sequence[Moment], at: int, second: Sequence[Moment], is_over: bool) -> Iterator[_Part]:
     """What else there is to take up where the weights are: state, rates, scale, counters and samples."""
     then, begin = first[at], second[0]
     if then.states:
-        yield _Part("DL701", "" if begin.states else "the optimizer has lost its state")
-    rates = [pair for pair in zip(begin.rates, then.rates, strict=False) if _differ(*pair)]
-    rates = rates or _rates_apart(first, at, second)
-    yield _Part("DL713", f"the learning rate is {rates[0][0]:.3g} instead of {rates[0][1]:.3g}" if rates else "")
+        yield "DL701", "" if begin.states else "the optimizer has lost its state"
+    rates = _apart(begin, then) or _rates_apart(first, at, second)
+    yield "DL713", f"the learning rate is {rates[0][0]:.3g} instead of {rates[0][1]:.3g}" if rates else ""
     if then.scale and begin.scale:
         scales = [moment.scale for moment in first[at : at + 2]]  # that of the step, and what it left
         is_lost = all(_differ(begin.scale, scale) for scale in scales)
-        yield _Part("DL714", f"the scale is {begin.scale:.3g} instead of {then.scale:.3g}" if is_lost else "")
+        yield "DL714", f"the scale is {begin.scale:.3g} instead of {then.scale:.3g}" if is_lost else ""
     saved = next((moment.counters for moment in second if moment.counters), {})
-    common = sorted(saved.keys() & then.counters.keys())
-    lower = counted_back(then.counters, saved)
-    if common:
-        name = lower[0] if lower else ""
-        yield _Part("DL711", f"`{name}` is {saved[name]} again after {then.counters[name]}" if lower else "")
+    if saved.keys() & then.counters.keys():
+        lower = counted_back(then.counters, saved)[:1]
+        yield "DL711", "".join(f"`{name}` is {saved[name]} again after {then.counters[name]}" for name in lower)
     elif is_over and second[-1].step >= first[-1].step > 0:
-        yield _Part("DL711", f"it makes {second[-1].step} steps again, as if none had been made")
+        yield "DL711", f"it makes {second[-1].step} steps again, as if none had been made"
     yield from _samples(first, at, second)
 
 
@@ -203,14 +189,15 @@ def _rates_apart(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> 
     The last step of a run may be one that its scheduler did not come to.
     """
     ahead = list(zip(second[1:-1], first[at + 1 : -1], strict=False))
-    for mine, other in ahead:
-        if apart := [pair for pair in zip(mine.rates, other.rates, strict=False) if _differ(*pair)]:
-            return apart
-    again = [] if ahead else list(zip(second[1:-1], first[1:], strict=False))
-    if any(_differ(*pair) for mine, other in again for pair in zip(mine.rates, other.rates, strict=False)):
-        return []
-    jumps = zip(second[1].rates, first[at].rates, strict=False) if again else ()
-    return [pair for pair in jumps if _differ(*pair)]
+    if ahead:
+        return next((apart for pair in ahead if (apart := _apart(*pair))), [])
+    again = list(zip(second[1:-1], first[1:], strict=False))
+    return _apart(second[1], first[at]) if again and not any(_apart(*pair) for pair in again) else []
+
+
+def _apart(mine: Moment, other: Moment) -> list[tuple[float, float]]:
+    """The learning rates that differ."""
+    return [pair for pair in zip(mine.rates, other.rates, strict=False) if _differ(*pair)]
 
 
 def _samples(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iterator[_Part]:
@@ -222,9 +209,9 @@ def _samples(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iter
         return
     met = {index for moment in same if moment.step <= then.step for index in moment.batch}
     if begin == same[0].batch:
-        yield _Part("DL712", "it takes the samples of the pass from the beginning")
+        yield "DL712", "it takes the samples of the pass from the beginning"
     elif met.isdisjoint(begin):
-        yield _Part("DL712")
+        yield "DL712", ""
 
 
 def _differ(one: float, other: float) -> bool:
@@ -239,6 +226,5 @@ def _distance(one: Sequence[float], other: Sequence[float]) -> float:
     """How far apart weights are, compared with their length; infinite where they cannot be compared."""
     if len(one) != len(other):
         return math.inf
-    length, apart = math.hypot(*other), math.dist(one, other)
-    distance = apart / length if length else apart
+    distance = math.dist(one, other) / (math.hypot(*other) or 1.0)
     return distance if math.isfinite(distance) else math.inf

@@ -14,7 +14,7 @@ from typing import Any
 from dllint.confirm.evidence import SCHEMA, Judgement
 from dllint.confirm.launch import Outcome
 from dllint.confirm.verdicts import Settled, Verdicts, promoted
-from dllint.findings import Finding, Location, Report
+from dllint.findings import Finding, Location, Report, Severity
 from dllint.report import render
 from dllint.rule import Rule
 
@@ -50,16 +50,21 @@ def plain(value: Any) -> Any:
 
 
 def _settled(item: Settled) -> dict[str, Any]:
-    finding = item.finding
-    about: dict[str, Any] = {"rule": finding.code, "name": finding.name, "verdict": item.answer}
-    place = {"path": finding.location.path, "line": finding.location.line, "cell": finding.location.cell}
-    evidence = asdict(item.judgement) if item.judgement is not None else None
-    assumptions = [{"kind": each.kind, "text": each.text} for each in finding.assumptions]
-    answers = [{"about": each.assumption.text, "answer": each.answer, "why": each.why} for each in item.answers]
-    about |= {"confidence": finding.confidence, "assumptions": assumptions, "premise": item.premise}
-    about["answers"] = answers
-    return {**about, **place, "reason": item.reason if item.answer not in ("CONFIRMED", "REFUTED") else "",
-            "evidence": evidence}  # fmt: skip
+    finding, place = item.finding, item.finding.location
+    return {
+        "rule": finding.code,
+        "name": finding.name,
+        "verdict": item.answer,
+        "confidence": finding.confidence,
+        "assumptions": [{"kind": each.kind, "text": each.text} for each in finding.assumptions],
+        "premise": item.premise,
+        "answers": [{"about": each.assumption.text, "answer": each.answer, "why": each.why} for each in item.answers],
+        "path": place.path,
+        "line": place.line,
+        "cell": place.cell,
+        "reason": item.reason if item.answer not in ("CONFIRMED", "REFUTED") else "",
+        "evidence": asdict(item.judgement) if item.judgement is not None else None,
+    }
 
 
 def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], root: Path) -> str:
@@ -77,10 +82,7 @@ def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], 
     names = {rule.code: rule.name for rule in rules}
     scripts = (word for word in outcome.command if word.endswith(".py") and Path(word).is_file())
     place = Location(next(scripts, "."), 1, 1, 1, 1)
-    entries: list[Entry] = [
-        (promoted(item) if item.answer == "CONFIRMED" else item.finding, item.answer, item.judgement, item.premise)
-        for item in verdicts.settled
-    ]
+    entries: list[Entry] = [(promoted(item), item.answer, item.judgement, item.premise) for item in verdicts.settled]
     checks = [shown for shown in verdicts.experiments if shown.voice == "alarm"]
     for shown in [*verdicts.alarms, *checks, *verdicts.notes]:
         verdict = str(shown.verdict) if shown in checks else "ALARM" if shown.voice == "alarm" else "NOTE"
@@ -90,9 +92,8 @@ def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], 
     for result, (_, answer, judgement, premise) in zip(log["runs"][0]["results"], entries, strict=True):
         result["properties"]["verdict"] = answer
         if judgement is not None:
-            numbers = plain(judgement.statistics)
-            said = {"evidence": judgement.message, "threshold": judgement.threshold, "statistics": numbers}
-            result["properties"] |= said
+            said = {"evidence": judgement.message, "threshold": judgement.threshold}
+            result["properties"] |= {**said, "statistics": plain(judgement.statistics)}
         if premise:
             result["properties"]["premise"] = premise
         if answer == "REFUTED":
@@ -105,13 +106,6 @@ def _finding(judgement: Judgement, names: dict[str, str], place: Location) -> Fi
     frame = judgement.frame
     if frame is not None:
         place = replace(place, path=os.path.relpath(frame.path), line=frame.line, end_line=frame.line)
-    is_alarm = judgement.voice == "alarm" and judgement.verdict == "CONFIRMED"
-    return Finding(
-        judgement.rule,
-        names.get(judgement.rule, judgement.rule),
-        judgement.message,
-        place,
-        "error" if is_alarm else "info",
-        "correctness",
-        confirmable=True,
-    )
+    name = names.get(judgement.rule, judgement.rule)
+    severity: Severity = "error" if judgement.voice == "alarm" and judgement.verdict == "CONFIRMED" else "info"
+    return Finding(judgement.rule, name, judgement.message, place, severity, "correctness", confirmable=True)

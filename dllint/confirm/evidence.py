@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, field, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from dllint.dataclass import dataclass
 
@@ -64,21 +64,16 @@ Stack = tuple[Line, ...]
 
 @dataclass(slots=True)
 class Moment:
-    """Some weights of an optimizer, its learning rates, and of how many parameters it has state, after a step.
-
-    ``scale`` is that of a gradient scaler (0 where there is none), ``batch`` the indices of the samples of that step,
-    ``place`` the pass over the loader and the batches taken from it, and ``counters`` those of epochs and steps in a
-    checkpoint that was saved then.
-    """
+    """Some weights of an optimizer, its learning rates, and of how many parameters it has state, after a step."""
 
     step: int
     weights: list[float]
     rates: list[float]
     states: int
-    scale: float = 0.0
-    batch: list[int] = field(default_factory=list)
-    place: list[int] = field(default_factory=list)
-    counters: dict[str, int] = field(default_factory=dict)
+    scale: float = 0.0  # that of a gradient scaler; 0 where there is none
+    batch: list[int] = field(default_factory=list)  # the indices of the samples of that step
+    place: list[int] = field(default_factory=list)  # the pass over the loader, and the batches taken from it
+    counters: dict[str, int] = field(default_factory=dict)  # of epochs and steps, in a checkpoint that was saved then
 
 
 def counted_back(before: dict[str, int], after: dict[str, int]) -> list[str]:
@@ -124,17 +119,13 @@ class Histogram:
 
 @dataclass(slots=True)
 class Layer:
-    """A parameter of an optimizer with two or more dimensions.
-
-    ``updates`` and ``gradients`` are the lengths of the update and of the gradient compared with that of the weights,
-    with the step of the optimizer for each.
-    """
+    """A parameter of an optimizer with two or more dimensions."""
 
     name: str
     shape: list[int]
     optimizer: str
-    updates: list[tuple[int, float]] = field(default_factory=list)
-    gradients: list[tuple[int, float]] = field(default_factory=list)
+    updates: list[tuple[int, float]] = field(default_factory=list)  # by step of the optimizer, their lengths, and
+    gradients: list[tuple[int, float]] = field(default_factory=list)  # those of gradients, compared with the weights'
     weights: Histogram | None = None
     gradient: Histogram | None = None
 
@@ -178,55 +169,42 @@ class Pictures:
 
 @dataclass(slots=True)
 class RankNotes:
-    """What one rank notes for the comparison with the others.
+    """What one rank notes for the comparison with the others."""
 
-    ``draws`` are the states of each generator before and after some steps, ``lengths`` the batches of the passes over
-    each dataset that came to their end.
-    """
-
-    draws: dict[str, list[list[str]]] = field(default_factory=dict)
-    lengths: dict[str, list[int]] = field(default_factory=dict)
+    draws: dict[str, list[list[str]]] = field(
+        default_factory=dict
+    )  # the states before and after some steps, by generator
+    lengths: dict[str, list[int]] = field(default_factory=dict)  # batches of passes that came to their end, by dataset
     shards: list[Shard] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Settings:
-    """How a run is bounded and observed.
+    """How a run is bounded and observed."""
 
-    ``records`` is the folder the evidence goes to, ``scratch`` the one that takes the files the script writes (empty:
-    they go where the script wants them). ``steps`` and ``epoch_batches`` of 0 are no bounds. ``mode`` is what the run
-    is made for: to ``observe`` it, or for an experiment, after which the weights are good for nothing. ``probes`` are
-    the names of those that take part (empty: all); ``notebook`` is the folder of the notebook that the script stands
-    for.
-    """
-
-    records: str
-    scratch: str = ""
-    steps: int = 24
+    records: str  # the folder the evidence goes to
+    scratch: str = ""  # the one that takes the files the script writes; empty: they go where the script wants them
+    steps: int = 24  # 0 is no bound, as for the next
     epoch_batches: int = 8
     max_seconds: float = 120.0
     every: int = 10
-    mode: Mode = "observe"
-    probes: list[str] = field(default_factory=list)
-    notebook: str = ""
+    mode: Mode = "observe"  # or what experiment it is made for, after which the weights are good for nothing
+    probes: list[str] = field(default_factory=list)  # the names of those that take part; empty: all
+    notebook: str = ""  # the folder of the notebook that the script stands for
 
 
 @dataclass(slots=True)
 class Judgement:
-    """What one probe says about one rule, at one place of the script or (without ``stacks``) about the whole run.
-
-    ``statistics`` are the numbers it rests on and ``threshold`` says what they were compared with; ``events`` is how
-    many observations there were, ``steps`` the optimizer steps of the first and the last.
-    """
+    """What one probe says about one rule, at one place of the script or (without ``stacks``) about the whole run."""
 
     rule: str
     probe: str
     verdict: Verdict
     message: str
-    threshold: str
-    statistics: dict[str, Any] = field(default_factory=dict)
-    events: int = 0
-    steps: tuple[int, int] = (0, 0)
+    threshold: str  # what the numbers were compared with
+    statistics: dict[str, Any] = field(default_factory=dict)  # the numbers it rests on
+    events: int = 0  # how many observations there were
+    steps: tuple[int, int] = (0, 0)  # of the optimizer, at the first and the last of them
     stacks: tuple[Stack, ...] = ()
     voice: Voice = ""
 
@@ -306,18 +284,16 @@ class Trace:
     def __init__(self) -> None:
         self.values: list[float] = []
         self._distance = 1
-        self._until_next = 0
+        self._number = 0  # of the next
 
     def add(self, value: float) -> None:
         """Add the number that comes next."""
-        if self._until_next:
-            self._until_next -= 1
-            return
-        self.values.append(value)
-        self._until_next = self._distance - 1
-        if len(self.values) == _LONGEST:  # an even number, so that it is this one that goes first
-            del self.values[1::2]
-            self._distance *= 2
+        if self._number % self._distance == 0:
+            self.values.append(value)
+            if len(self.values) == _LONGEST:  # an even number, so that it is this one that goes first
+                del self.values[1::2]
+                self._distance *= 2
+        self._number += 1
 
 
 def read_record(path: Path) -> Record:
@@ -325,8 +301,7 @@ def read_record(path: Path) -> Record:
     data = json.loads(path.read_text(encoding="utf-8"))
     if data.pop("schema") != SCHEMA:
         raise ValueError(f"{path} is of another version")
-    record: Record = _made(Record, data)
-    return record
+    return cast(Record, _made(Record, data))
 
 
 _kinds = cache(get_type_hints)  # of the fields of a class
@@ -336,8 +311,7 @@ def _made(kind: Any, data: Any) -> Any:
     """A value of a type, of what it was written as."""
     origin, inner = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and is_dataclass(kind):
-        kinds = _kinds(kind)
-        return kind(**{name: _made(kinds[name], value) for name, value in data.items()})
+        return kind(**{name: _made(_kinds(kind)[name], value) for name, value in data.items()})
     if origin is list or (origin is tuple and inner[1:] == (...,)):
         return origin(_made(inner[0], item) for item in data)
     if origin is tuple:

@@ -11,9 +11,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -38,18 +39,14 @@ class RunError(UserError):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run has left: the records of its processes, by rank, and the exit code of the command.
-
-    ``reached`` is how far attaching to it came: to ``nothing``, to some ``python``, or to some ``torch``. ``output``
-    has the last lines that it printed; it ``is_killed`` if it did not end when its time was over.
-    """
+    """What a run has left: the records of its processes, by rank, and the exit code of the command."""
 
     command: list[str]
     records: list[Record] = field(default_factory=list)
     exit_code: int = 0
-    reached: Literal["nothing", "python", "torch"] = "torch"
-    output: list[str] = field(default_factory=list)
-    is_killed: bool = False
+    reached: Literal["nothing", "python", "torch"] = "torch"  # how far attaching to it came
+    output: list[str] = field(default_factory=list)  # the last lines that it printed
+    is_killed: bool = False  # it did not end when its time was over
 
 
 def run(
@@ -79,7 +76,11 @@ def run(
         settings = replace(settings, records=str(records), scratch="" if in_place else str(scratch))
         outcome = Outcome(list(command))
         _wait(outcome, _environment(settings, in_place), settings.max_seconds, show_output)
-        outcome.records, outcome.reached = _records(records), _reached(records)
+        outcome.records = sorted(map(read_record, records.glob(RECORDS)), key=lambda each: (each.rank, each.process))
+        for judgement in (judgement for record in outcome.records for judgement in record.judgements):
+            declare(judgement)
+        is_there = {step: (records / name).exists() for step, name in ATTACHED.items()}
+        outcome.reached = "torch" if is_there["torch"] else "python" if is_there["python"] else "nothing"
         return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -114,53 +115,30 @@ def _wait(outcome: Outcome, environment: dict[str, str], seconds: float, show_ou
         _end(child, environment)
         raise
     except KeyboardInterrupt:
-        outcome.exit_code = _interrupted(child)
+        outcome.exit_code = _ended(child, partial(child.send_signal, signal.SIGINT))
     outcome.output = reader.last_lines()
 
 
-def _interrupted(child: subprocess.Popen[bytes]) -> int:
-    """Let the child end and write its record. On a terminal it has been interrupted as well; else it is now."""
+def _ended(child: subprocess.Popen[bytes], end: Callable[[], None]) -> int:
+    """Let the child end and write its record, and end it if it does not: one that is on no terminal was not interrupted
+    with dllint. Returns its exit code."""
     try:
         return child.wait(_PROMPT)
     except subprocess.TimeoutExpired:
-        child.send_signal(signal.SIGINT)
+        end()
         return child.wait()
 
 
 def _end(child: subprocess.Popen[bytes], environment: dict[str, str]) -> int:
     """End the child, and what it has started. Returns its exit code."""
     child.terminate()
-    try:
-        code = child.wait(_PROMPT)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        code = child.wait()
-    for process in _started(environment["DLLINT_CONFIRM"]):
-        with suppress(OSError):
-            os.kill(process, signal.SIGKILL)
-    return code
-
-
-def _started(settings: str) -> Iterator[int]:
-    """The processes that a run with these settings has left, where the system tells of them."""
-    mark = f"DLLINT_CONFIRM={settings}".encode()
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    code = _ended(child, child.kill)
+    mark = f"DLLINT_CONFIRM={environment['DLLINT_CONFIRM']}".encode()
+    for file in Path("/proc").glob("[0-9]*/environ"):  # where the system tells of them
         with suppress(OSError):
             if mark in file.read_bytes().split(b"\0"):
-                yield int(file.parent.name)
-
-
-def _reached(records: Path) -> Literal["nothing", "python", "torch"]:
-    if (records / ATTACHED["torch"]).exists():
-        return "torch"
-    return "python" if (records / ATTACHED["python"]).exists() else "nothing"
-
-
-def _records(folder: Path) -> list[Record]:
-    records = [read_record(path) for path in folder.glob(RECORDS)]
-    for judgement in (judgement for record in records for judgement in record.judgements):
-        declare(judgement)
-    return sorted(records, key=lambda record: (record.rank, record.process))
+                os.kill(int(file.parent.name), signal.SIGKILL)
+    return code
 
 
 class _Reader:
@@ -168,7 +146,7 @@ class _Reader:
 
     def __init__(self, child: subprocess.Popen[bytes], is_shown: bool) -> None:
         self._child = child
-        self._is_shown = is_shown and _has_descriptor()
+        self._is_shown = is_shown
         self._lines: deque[bytes] = deque(maxlen=_LINES)
         self._rest = b""
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -195,12 +173,5 @@ class _Reader:
             sys.stderr.flush()
             while part:
                 part = part[os.write(sys.stderr.fileno(), part) :]
-        except (OSError, ValueError):  # nobody reads it any more
+        except (AttributeError, OSError, ValueError):  # nobody reads it any more, or it has no descriptor
             self._is_shown = False
-
-
-def _has_descriptor() -> bool:
-    try:
-        return sys.stderr is not None and sys.stderr.fileno() >= 0
-    except (OSError, ValueError):
-        return False

@@ -28,16 +28,13 @@ NAMES = tuple(name for name in _found if name not in EXPERIMENTS.values())
 """The probes that take part in other runs. They are known without parsing their files, as each run asks for them."""
 
 
-def _about(name: str) -> str:
-    """What a probe looks at, and which rules it decides: the first sentence of its file."""
-    text = ast.get_docstring(ast.parse((_FOLDER / f"{name}.py").read_text("utf-8"))) or ""
-    return " ".join(text.split()).partition(". ")[0].rstrip(".")
-
-
 def listing() -> str:
-    """The probes, one in a line."""
-    width = max(map(len, NAMES))
-    return "".join(f"{name:{width}}  {_about(name)}\n" for name in NAMES)
+    """The probes, one in a line: what each looks at, and which rules it decides, by the first sentence of its file."""
+    width, lines = max(map(len, NAMES)), []
+    for name in NAMES:
+        text = ast.get_docstring(ast.parse((_FOLDER / f"{name}.py").read_text("utf-8"))) or ""
+        lines.append(f"{name:{width}}  {' '.join(text.split()).partition('. ')[0].rstrip('.')}\n")
+    return "".join(lines)
 
 
 def chosen(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from dllint.confirm.charts import Chart, charts
 from dllint.confirm.evidence import MARKS, Judgement, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.rules import EXPERIMENTS
-from dllint.confirm.verdicts import Settled, Verdicts
+from dllint.confirm.verdicts import Verdicts
 from dllint.errors import UserError
 
 _TONES = {"CONFIRMED": "bad", "ALARM": "bad", "FAILED": "bad", "REFUTED": "good", "PASSED": "good", "NOTE": "note"}
@@ -39,38 +39,28 @@ def as_page(verdicts: Verdicts, outcome: Outcome) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">\n'
         f"<style>{_STYLE.read_text(encoding='utf-8')}</style>\n<script>{get_plotlyjs()}</script></head>\n"
         f"<body><main><h1>dllint confirm</h1><code>{command}</code>\n"
-        f"{_chips(verdicts)}{''.join(_verdicts(verdicts))}{runs}</main></body></html>\n"
+        f"{_chips(verdicts)}{_verdicts(verdicts)}{runs}</main></body></html>\n"
     )
 
 
 def _chips(verdicts: Verdicts) -> str:
     labels = [*(item.answer for item in verdicts.settled), *(label for label, _ in verdicts.shown())]
-    chips = "".join(
-        f'<li class="{_TONES.get(name, "")}">{count} {name}</li>' for name, count in Counter(labels).items()
-    )
-    return f'<ul class="chips">{chips}</ul>\n' if chips else ""
+    chips = [f'<li class="{_TONES.get(name, "")}">{count} {name}</li>' for name, count in Counter(labels).items()]
+    return f'<ul class="chips">{"".join(chips)}</ul>\n' if chips else ""
 
 
-def _verdicts(verdicts: Verdicts) -> Iterator[str]:
-    rows = [*map(_settled, verdicts.settled), *(_judged(label, judgement) for label, judgement in verdicts.shown())]
-    if rows:
-        columns = '<colgroup><col class="label"><col class="place"><col></colgroup>'
-        table = f'<table class="verdicts">{columns}<tbody>\n{"".join(rows)}</tbody></table>'
-        yield f'<div class="card">{table}</div>\n'
-    else:
-        yield "<p>There is nothing to settle.</p>\n"
-
-
-def _settled(item: Settled) -> str:
-    place = item.finding.location
-    name = f"{item.finding.code} {item.finding.name}"
-    return _row(item.answer, name, place.path, place.line, item.judgement, item.reason, item.premise)
-
-
-def _judged(label: str, judgement: Judgement) -> str:
-    frame = judgement.frame
-    path, line = (os.path.relpath(frame.path), frame.line) if frame is not None else ("", 0)
-    return _row(label, judgement.rule, path, line, judgement)
+def _verdicts(verdicts: Verdicts) -> str:
+    rows = []
+    for item in verdicts.settled:
+        rule, place = f"{item.finding.code} {item.finding.name}", item.finding.location
+        rows.append(_row(item.answer, rule, place.path, place.line, item.judgement, item.reason, item.premise))
+    for label, judgement in verdicts.shown():
+        frame = judgement.frame
+        path, line = (os.path.relpath(frame.path), frame.line) if frame is not None else ("", 0)
+        rows.append(_row(label, judgement.rule, path, line, judgement))
+    columns = '<colgroup><col class="label"><col class="place"><col></colgroup>'
+    table = f'<table class="verdicts">{columns}<tbody>\n{"".join(rows)}</tbody></table>'
+    return f'<div class="card">{table}</div>\n' if rows else "<p>There is nothing to settle.</p>\n"
 
 
 def _row(
@@ -126,10 +116,8 @@ def _run(record: Record, number: int) -> Iterator[str]:
 
 def _events(timeline: str) -> str:
     names = {letter: name for name, letter in MARKS.items()}
-    spans = "".join(
-        f'<span class="{letter}" title="{names.get(letter, "")}">{letter}</span>'
-        for letter in timeline[:_LONGEST_TIMELINE]
-    )
+    shown = timeline[:_LONGEST_TIMELINE]
+    spans = "".join(f'<span class="{each}" title="{names.get(each, "")}">{each}</span>' for each in shown)
     legend = ", ".join(f"{letter} {names[letter]}" for letter in dict.fromkeys(timeline) if letter in names)
     return f'<div class="card events">{spans}<p class="legend">{legend}</p></div>\n'
 
@@ -138,10 +126,8 @@ def _figure(chart: Chart, identity: str) -> str:
     from plotly.io import to_html
 
     config = {"displaylogo": False, "responsive": True, "displayModeBar": False}
-    drawn = to_html(
-        chart.figure, config, include_plotlyjs=False, full_html=False, validate=False, div_id=identity,
-        default_height=f"{chart.height}px",
-    )  # fmt: skip
+    options = {"include_plotlyjs": False, "full_html": False, "validate": False, "div_id": identity}
+    drawn = to_html(chart.figure, config, **options, default_height=f"{chart.height}px")
     return (
         f'<figure class="card{" wide" if chart.is_wide else ""}"><h3>{chart.title}</h3>{drawn}'
         f"<figcaption>{escape(chart.caption)}</figcaption></figure>\n"
@@ -150,8 +136,7 @@ def _figure(chart: Chart, identity: str) -> str:
 
 def _fingerprints(record: Record) -> Iterator[str]:
     """The random states of workers side by side: equal ones have the same color."""
-    drawing = [judgement for judgement in record.judgements if judgement.statistics.get("draws")]
-    for judgement in drawing:
+    for judgement in (judgement for judgement in record.judgements if judgement.statistics.get("draws")):
         generator = escape(str(judgement.statistics.get("generator")))
         rows = "".join(
             f"<tr><td>{escape(place)}</td>{''.join(map(_state, states))}</tr>"
@@ -165,5 +150,5 @@ def _fingerprints(record: Record) -> Iterator[str]:
 
 
 def _state(state: str) -> str:
-    hue = int(state[:6], 16) % 360 if all(letter in "0123456789abcdef" for letter in state[:6]) and state else 0
+    hue = int(state[:6], 16) % 360 if state and set(state[:6]) <= set("0123456789abcdef") else 0
     return f'<td class="state" style="border-color:hsl({hue} 65% 55%)">{escape(state)}</td>'

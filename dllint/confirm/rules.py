@@ -49,6 +49,12 @@ class Judged:
 
 
 @lru_cache(maxsize=1)
+def words() -> dict[str, Any]:
+    """What reports say of how a run went; the file tells of what."""
+    return toml.parse(Path(__file__).with_name("words.toml").read_text("utf-8"))
+
+
+@lru_cache(maxsize=1)
 def judged() -> dict[str, Judged]:
     """All codes that a probe judges, those of rules first."""
     tables: dict[str, Judged] = {}
@@ -77,8 +83,7 @@ def declare(judgement: Judgement) -> Judgement:
 
 
 class _Words(Formatter):
-    """Puts numbers into words: of lists their ``range``, their ``count``, the first ``names``, or all of it. What is
-    not among them is nothing."""
+    """Puts numbers into words: of lists their ``range``, ``count``, first ``names``, or all; 0 for what is missing."""
 
     def get_value(self, key: int | str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The number of a name."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from dllint.confirm.evidence import Judgement, Record
 from dllint.confirm.launch import Outcome
-from dllint.confirm.rules import EXPERIMENTS
+from dllint.confirm.rules import EXPERIMENTS, words
 from dllint.confirm.verdicts import Settled, Verdicts
 from dllint.report.style import Style
 from dllint.report.text import count, one_line
@@ -17,41 +17,9 @@ from dllint.report.text import count, one_line
 _TONES = {"CONFIRMED": "red", "ALARM": "red", "NOTE": "cyan", "REFUTED": "green", "FAILED": "red", "PASSED": "green"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
-_ENDS = {
-    "budget": "its budget of steps was spent",
-    "backwards": "no optimizer took a step",
-    "time": "its time was over",
-    "exception": "an exception ended it",
-    "end": "the script ended",
-}
 _BY_BUDGET = ("budget", "backwards", "time")
 _INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 _SHOWN = 8  # of its last lines
-_ADVICE = (
-    (("the following arguments are required", "usage:", "Usage:", "Missing option"), "give its arguments after `--`"),
-    (("ModuleNotFoundError", "ImportError"), "name the Python that has what the script imports, with --python"),
-    (
-        ("MASTER_ADDR", "LOCAL_RANK", "'RANK'", "WORLD_SIZE"),
-        'start it with its launcher: --run "torchrun ... train.py"',
-    ),
-    (
-        ("device-side assert",),
-        "run it with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see where: an index is out of range, such as a label "
-        "or a token",
-    ),
-    (("CUDA", "cuda", "NVIDIA", "nccl", "NCCL"), "pass what makes it use the CPU, or run it where its devices are"),
-    (("ConnectionError", "HTTPError", "URLError", "Max retries", "offline"), "download its data and weights before"),
-    (("FileNotFoundError", "No such file", "NotADirectoryError"), "run it where its data is, or pass a path to some"),
-    (("MemoryError", "out of memory", "OutOfMemoryError"), "pass what makes its model or its batches smaller"),
-)
-"""What to try, by words in the last lines of a command; the first that fit."""
-
-_MISSING = {
-    "nothing": "no Python was attached to. PYTHONPATH leads to the probes, which `python -I`, `python -E` and programs "
-    "that are frozen do not look at",
-    "python": "it imports no torch",
-    "torch": "it imports torch, but passes over no loader, and makes no backward pass and no step",
-}
 
 
 def render(verdicts: Verdicts, records: Sequence[Record], *, color: bool) -> str:
@@ -84,8 +52,7 @@ def _settled(item: Settled, style: Style) -> Iterator[str]:
     """A finding, and a line for each thing that it assumes, with what the run answers to it."""
     finding = item.finding
     place = _place(finding.location.path, finding.location.cell, finding.location.line)
-    what = item.judgement.message if item.judgement is not None else item.reason
-    steps = "" if item.judgement is None else _steps(item.judgement)
+    what, steps = (item.judgement.message, _steps(item.judgement)) if item.judgement is not None else (item.reason, "")
     premise = f" ({one_line(item.premise)})" if item.premise and not item.answers else ""
     yield f"{_label(item.answer, style)} {finding.code} {place} {finding.name}: {one_line(what)}{steps}{premise}"
     for each in item.answers:
@@ -118,11 +85,11 @@ def _run(record: Record) -> list[str]:
     lines = [
         f"{name}: {count(record.steps, 'step')}, {count(record.backwards, 'backward call')}, "
         f"{count(record.epochs, 'epoch')} of loaders in {record.elapsed:.1f} s on {record.device}; "
-        f"{_ENDS.get(record.stop, record.stop)}" + (f" ({one_line(record.error)})" if record.error else ""),
+        f"{words()['ends'].get(record.stop, record.stop)}" + (f" ({one_line(record.error)})" if record.error else ""),
         f"events: {record.timeline[:_WIDTH]}" if record.timeline else "",
     ]
-    for trace, values in record.traces.items():
-        lines.append(f"{trace}: {sparkline(values)} {values[0]:.3g} to {values[-1]:.3g}")
+    traces = record.traces.items()
+    lines += [f"{trace}: {sparkline(values)} {values[0]:.3g} to {values[-1]:.3g}" for trace, values in traces]
     lines.append(f"probes: {spent:.2f} s, {100 * spent / max(record.elapsed, 1e-9):.1f} % of the run")
     lines += [f"a probe failed: {error.probe}: {error.traceback.splitlines()[-1]}" for error in record.errors]
     if record.redirected:
@@ -143,10 +110,9 @@ def _summary(verdicts: Verdicts) -> str:
 def has_failed(outcome: Outcome) -> bool:
     """Whether a command failed by itself: neither dllint nor the user ended it."""
     is_interrupted = any(record.error.startswith("KeyboardInterrupt") for record in outcome.records)
-    if not outcome.exit_code or outcome.exit_code in _INTERRUPTED or is_interrupted:
-        return False
-    raised = any(record.stop == "exception" for record in outcome.records)
-    return raised or not any(record.stop in _BY_BUDGET for record in outcome.records)
+    stops = {record.stop for record in outcome.records}
+    is_ended = is_interrupted or ("exception" not in stops and not stops.isdisjoint(_BY_BUDGET))
+    return bool(outcome.exit_code) and outcome.exit_code not in _INTERRUPTED and not is_ended
 
 
 def told(outcome: Outcome) -> list[str]:
@@ -179,12 +145,12 @@ def _nothing(outcome: Outcome) -> str:
         return "its time was over before any step: give it more with --max-seconds"
     if outcome.records:
         return "the command made no step and no backward pass"
-    return f"the command trained nothing that the probes saw: {_MISSING[outcome.reached]}"
+    return f"the command trained nothing that the probes saw: {words()['missing'][outcome.reached]}"
 
 
 def _advice(outcome: Outcome) -> Iterator[str]:
     text = "\n".join([*outcome.output, *(record.error for record in outcome.records)])
-    fitting = (advice for words, advice in _ADVICE if any(word in text for word in words))
+    fitting = (advice["try"] for advice in words()["advice"] if any(word in text for word in advice["words"]))
     advice = next(fitting, "see whether it trains without dllint" if has_failed(outcome) else "")
     if advice:
         yield f"try: {advice}"

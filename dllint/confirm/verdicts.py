@@ -8,28 +8,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from dllint.assumptions import Assumption, Kind
+from dllint.assumptions import Assumption
 from dllint.confirm.comparing import compare_ranks
 from dllint.confirm.evidence import Judgement, Record
-from dllint.confirm.rules import EXPERIMENTS, judged
+from dllint.confirm.rules import EXPERIMENTS, judged, words
 from dllint.dataclass import dataclass
 from dllint.findings import Finding, Hop, Location, sort_key
 
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
 
-_NOT_OBSERVED: dict[Kind, str] = {
-    "alternative": "which one it is does not show in a run",
-    "default": "the setting does not show in a run",
-    "no-default": "the setting does not show in a run",
-    "entry": "nothing that is observed happened there",
-    "name": "what names stand for does not show in a run",
-    "opaque": "what that code does to it is not observed",
-    "version": "one run has one version of each library",
-    "effect": "what somebody wants or does with it does not show in a run",
-}
 _RANK = {"REFUTED": 0, "INCONCLUSIVE": 1, "CONFIRMED": 2}
 OUTCOMES = {"CONFIRMED": "FAILED", "REFUTED": "PASSED", "INCONCLUSIVE": "INCONCLUSIVE"}
 """What the verdict on an experiment is called."""
+
+
+_Told = tuple[Literal["yes", "no", "open"], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +75,8 @@ class Verdicts:
 
     def shown(self) -> list[tuple[str, Judgement]]:
         """What no finding is about, each with the word for it."""
-        experiments = [
-            ("NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict], judgement)
-            for judgement in self.experiments
-        ]
-        alarms = [("ALARM", judgement) for judgement in self.alarms]
-        return [*alarms, *experiments, *(("NOTE", judgement) for judgement in self.notes)]
+        tried = [("NOTE" if each.voice == "note" else OUTCOMES[each.verdict], each) for each in self.experiments]
+        return [*(("ALARM", each) for each in self.alarms), *tried, *(("NOTE", each) for each in self.notes)]
 
     @property
     def confirmed(self) -> int:
@@ -103,10 +92,8 @@ def settle(findings: Sequence[Finding], records: Sequence[Record], questions: Se
     verdicts = Verdicts(experiments=[judgement for judgement in judgements if judgement.rule in EXPERIMENTS])
     judgements = [judgement for judgement in judgements if judgement.rule not in EXPERIMENTS]
     used: set[int] = set()
-    asked = frozenset(map(id, questions))
-    sights = Sights(records)
-    every = sorted([*findings, *questions], key=sort_key) if questions else findings
-    for finding in every:
+    asked, sights = frozenset(map(id, questions)), Sights(records)
+    for finding in sorted([*findings, *questions], key=sort_key) if questions else findings:
         about = [each for each in judgements if each.rule == finding.code and not finding.beside_probe]
         matching = _matching(finding, about)
         used.update(map(id, matching))
@@ -126,16 +113,12 @@ def settle(findings: Sequence[Finding], records: Sequence[Record], questions: Se
 
 def _drop_consequences(verdicts: Verdicts) -> None:
     """Leave out what something else has caused that is told of at least as loudly."""
+    causes = {code: known.causes for code, known in judged().items()}
     loud = {item.finding.code for item in verdicts.settled if item.answer == "CONFIRMED"}
     loud |= {judgement.rule for judgement in verdicts.alarms}
     told = loud | {judgement.rule for judgement in verdicts.notes}
-
-    def is_caused(judgement: Judgement, by: set[str]) -> bool:
-        known = judged().get(judgement.rule)
-        return known is not None and not by.isdisjoint(known.causes)
-
-    verdicts.alarms = [judgement for judgement in verdicts.alarms if not is_caused(judgement, loud)]
-    verdicts.notes = [judgement for judgement in verdicts.notes if not is_caused(judgement, told)]
+    verdicts.alarms = [each for each in verdicts.alarms if loud.isdisjoint(causes.get(each.rule, ()))]
+    verdicts.notes = [each for each in verdicts.notes if told.isdisjoint(causes.get(each.rule, ()))]
 
 
 def settle_by_resuming(verdicts: Verdicts, judgement: Judgement) -> None:
@@ -188,14 +171,19 @@ def _is_at(judgement: Judgement, place: Location) -> bool:
 
 
 def _is_in(judgement: Judgement, finding: Finding) -> bool:
-    path = os.path.realpath(finding.location.path)
-    function = finding.scope.rpartition(".")[2] or "<module>"
+    path, function = os.path.realpath(finding.location.path), _function_of(finding)
     innermost = [stack[0] for stack in judgement.stacks if stack]
     return any(os.path.realpath(frame.path) == path and frame.function == function for frame in innermost)
 
 
+def _function_of(finding: Finding) -> str:
+    return finding.scope.rpartition(".")[2] or "<module>"
+
+
 def promoted(settled: Settled) -> Finding:
-    """A finding that a run has confirmed: it is certain, and its trace ends with the evidence."""
+    """The finding; where a run has confirmed it, it is certain, and its trace ends with the evidence."""
+    if settled.answer != "CONFIRMED":
+        return settled.finding
     evidence = settled.judgement.message if settled.judgement is not None else ""
     premise = f" ({settled.premise})" if settled.premise else ""
     hop = Hop(settled.finding.location, f"a run confirms it: {evidence}{premise}")
@@ -210,11 +198,8 @@ def set_questions_aside(verdicts: Verdicts) -> None:
 
 def upheld(verdicts: Verdicts) -> list[Finding]:
     """The findings without those that the run has refuted, the confirmed ones promoted; of questions only these."""
-    return [
-        promoted(item) if item.answer == "CONFIRMED" else item.finding
-        for item in verdicts.settled
-        if item.answer == "CONFIRMED" or not (item.answer == "REFUTED" or item.is_question)
-    ]
+    kept = [item for item in verdicts.settled if item.answer != "REFUTED"]
+    return [promoted(item) for item in kept if item.answer == "CONFIRMED" or not item.is_question]
 
 
 class Sights:
@@ -230,49 +215,38 @@ class Sights:
             self._functions.add((path, sight.line.function))
 
     def answers(self, finding: Finding) -> Iterator[Answer]:
-        """What the run answers to each assumption of a finding."""
+        """What the run answers to each assumption of a finding: no, only where the script was observed to its end."""
+        asked = {"": self._is_unseen, "reached": self._is_reached, "batches": self._gives_batches}
         for assumption in finding.assumptions:
-            if assumption.asks == "reached":
-                yield self._is_reached(assumption, finding)
-            elif assumption.asks == "batches":
-                yield self._gives_batches(assumption, finding)
-            elif assumption.asks:
-                yield self._has_class(assumption, finding)
-            else:
-                yield Answer(assumption, "open", _NOT_OBSERVED[assumption.kind])
+            answer, why = asked.get(assumption.asks, self._has_class)(assumption, finding)
+            if answer == "no" and not self._is_complete:
+                answer, why = "open", f"{why}; but the run was ended early"
+            yield Answer(assumption, answer, why)
 
-    def _is_reached(self, assumption: Assumption, finding: Finding) -> Answer:
+    def _is_unseen(self, assumption: Assumption, _: Finding) -> _Told:
+        return "open", words()["unseen"][assumption.kind]
+
+    def _is_reached(self, assumption: Assumption, finding: Finding) -> _Told:
         place = finding.location
         if self._at(place) is not None:
-            return Answer(assumption, "yes", f"line {place.line} was reached")
-        function = finding.scope.rpartition(".")[2] or "<module>"
-        if assumption.kind == "entry" or (os.path.realpath(place.path), function) not in self._functions:
-            return Answer(assumption, "open", _NOT_OBSERVED["entry"])
-        return self._no(assumption, f"nothing was seen at line {place.line}, though code around it was run")
+            return "yes", f"line {place.line} was reached"
+        if assumption.kind == "entry" or (os.path.realpath(place.path), _function_of(finding)) not in self._functions:
+            return "open", words()["unseen"]["entry"]
+        return "no", f"nothing was seen at line {place.line}, though code around it was run"
 
-    def _gives_batches(self, assumption: Assumption, finding: Finding) -> Answer:
+    def _gives_batches(self, _: Assumption, finding: Finding) -> _Told:
         things = self._around(finding)
         if "batches" in things:
-            return Answer(assumption, "yes", "batches were taken from it")
-        if "loader" in things:
-            return self._no(assumption, "no batch was taken from it")
-        return Answer(assumption, "open", "no loader was made there")
+            return "yes", "batches were taken from it"
+        return ("no", "no batch was taken from it") if "loader" in things else ("open", "no loader was made there")
 
-    def _has_class(self, assumption: Assumption, finding: Finding) -> Answer:
+    def _has_class(self, assumption: Assumption, finding: Finding) -> _Told:
         classes = {thing.partition(" ")[2]: thing for thing in self._around(finding) if " " in thing}
         if _plain(assumption.asks) in map(_plain, classes):
-            return Answer(assumption, "yes", f"`{assumption.asks}` was seen there")
+            return "yes", f"`{assumption.asks}` was seen there"
         asks_for_loss = assumption.asks.endswith("Loss")
         alike = [name for name, thing in classes.items() if thing.startswith("loss ") == asks_for_loss]
-        if len(alike) == 1:
-            return self._no(assumption, f"`{alike[0]}` was seen there")
-        return Answer(assumption, "open", _NOT_OBSERVED["alternative"])
-
-    def _no(self, assumption: Assumption, why: str) -> Answer:
-        """No, if the script was observed to its end."""
-        if self._is_complete:
-            return Answer(assumption, "no", why)
-        return Answer(assumption, "open", f"{why}; but the run was ended early")
+        return ("no", f"`{alike[0]}` was seen there") if len(alike) == 1 else ("open", words()["unseen"]["alternative"])
 
     def _around(self, finding: Finding) -> set[str]:
         places = (finding.location, *(hop.location for hop in finding.trace))
@@ -288,5 +262,4 @@ class Sights:
 
 def _plain(name: str) -> str:
     """The name of a loss, whether it is a class or a function; that of any other class as it is."""
-    plain = name.lower().replace("_", "").removesuffix("loss")
-    return plain.replace("binarycrossentropy", "bce")
+    return name.lower().replace("_", "").removesuffix("loss").replace("binarycrossentropy", "bce")

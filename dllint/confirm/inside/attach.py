@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -29,8 +29,11 @@ def await_torch(settings: str) -> None:
     parsed = Settings(**json.loads(settings))
     _note(parsed, "python")
     keep_places()
-    if parsed.notebook:
-        _resemble_a_kernel(parsed.notebook)
+    if parsed.notebook:  # its script expects the folder, and what kernels show values with
+        os.chdir(parsed.notebook)
+        sys.path.append(parsed.notebook)
+        builtins.display = print  # type: ignore[attr-defined]
+        builtins.get_ipython = lambda: None  # type: ignore[attr-defined]
     if parsed.scratch:
         from dllint.confirm.inside.files import guard_files
         from dllint.confirm.inside.native_files import guard_native_files
@@ -43,14 +46,6 @@ def await_torch(settings: str) -> None:
 def _note(settings: Settings, what: str) -> None:
     """Leave a file that says how far attaching has come."""
     os.close(os.open(os.path.join(settings.records, ATTACHED[what]), os.O_CREAT | os.O_WRONLY))
-
-
-def _resemble_a_kernel(folder: str) -> None:
-    """Have what a script of a notebook expects: its folder, and what kernels show values with."""
-    os.chdir(folder)
-    sys.path.append(folder)
-    builtins.display = print  # type: ignore[attr-defined]
-    builtins.get_ipython = lambda: None  # type: ignore[attr-defined]
 
 
 def _attach(settings: Settings) -> None:
@@ -82,9 +77,7 @@ class _Finder:
         self._name, self._action = name, action
         self._is_asked = False
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
         """The specification of the module; None for any other."""
         if fullname != self._name or self._is_asked:
             return None

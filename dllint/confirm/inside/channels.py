@@ -61,7 +61,7 @@ def source_of(image: Any, place: list[list[Any]]) -> Source | None:
     square = min(shape[:2])
     sides = ((1.0, 1.0), (_KEPT, _KEPT), (square / shape[0], square / shape[1]))
     cuts = [*sides, (_KEPT * sides[2][0], _KEPT * sides[2][1])]
-    return Source(torch.stack([_averaged(_center(pixels, *cut)) for cut in cuts]), place)
+    return Source(torch.stack([functional.adaptive_avg_pool2d(_center(pixels, *cut), _GRID) for cut in cuts]), place)
 
 
 def compare(samples: list[Any], sources: list[Source]) -> Iterator[Order]:
@@ -75,7 +75,7 @@ def compare(samples: list[Any], sources: list[Source]) -> Iterator[Order]:
         colored = [source for source, (first, _, last) in of_sample if bool((first - last).abs().max() >= 1)]
         for at, picture in enumerate(own if colored else []):
             is_paired = len(own) == len(colored)
-            yield _best(_averaged(picture.float()), [colored[at]] if is_paired else colored)
+            yield _best(functional.adaptive_avg_pool2d(picture.float(), _GRID), [colored[at]] if is_paired else colored)
 
 
 def _best(grid: Tensor, sources: list[Source]) -> Order:
@@ -125,10 +125,6 @@ def _alignment(grid: Tensor, source: Source) -> tuple[float, int, int]:
 
 def _flips(grid: Tensor) -> Tensor:
     return torch.stack([grid, grid.flip(-1), grid.flip(-2), grid.flip(-1, -2)])
-
-
-def _averaged(pixels: Tensor) -> Tensor:
-    return functional.adaptive_avg_pool2d(pixels, _GRID)
 
 
 def _center(pixels: Tensor, rows: float, columns: float) -> Tensor:

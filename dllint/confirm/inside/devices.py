@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 _asks_whether_it_captures: Callable[[], bool] = getattr(torch._C, "_cuda_isCurrentStreamCapturing", bool)
 _CAN_BE_CHOSEN = hasattr(torch._C, "_EnableTorchFunction")  # torch 2.6 and later
@@ -37,16 +37,9 @@ def fails_later(tensor: Tensor) -> bool:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The part of a tensor that this rank has: of a ``DTensor``, whose other parts only all ranks together can ask for;
-    any other is whole."""
+    """The part of a tensor that this rank has: of a ``DTensor``, whose rest only all of them can ask for; else all."""
     to_local = getattr(tensor, "to_local", None)
-    part: Tensor = tensor if to_local is None else to_local()
-    return part
-
-
-def is_sharded(module: nn.Module) -> bool:
-    """Whether ``fully_shard`` has given each rank a part of the parameters of a module."""
-    return hasattr(module, "reshard")
+    return tensor if to_local is None else cast(Tensor, to_local())
 
 
 def without_modes() -> AbstractContextManager[Any]:

@@ -150,8 +150,7 @@ def _copy_of(path: Any) -> str:
     """The place in the scratch folder of a path that is redirected; empty for any other."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         return ""
-    text = os.fsdecode(path)
-    full = os.path.abspath(text)
+    full = _full(path)
     folder = full + os.sep
     if folder.startswith(_own) or (folder.startswith(_left_alone) and not folder.startswith(_working)):
         return ""
@@ -173,19 +172,17 @@ def _replacement(original: Callable[..., Any], act: Callable[..., Any]) -> Calla
 
     @functools.wraps(original)
     def replaced(*arguments: Any, **named: Any) -> Any:
-        is_below = named.get("dir_fd") is not None
-        return original(*arguments, **named) if is_below else act(original, *arguments, **named)
+        return original(*arguments, **named) if named.get("dir_fd") is not None else act(original, *arguments, **named)
 
     return replaced
 
 
 @_replacing(builtins, "open")
 def _opening(original: Any, file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
-    if any(letter in mode for letter in "wax+"):
-        if "x" in mode and _real_exists(for_reading(file)):
-            return original(for_reading(file), mode, *arguments, **named)  # which raises FileExistsError
-        return original(for_writing(file, keep="w" not in mode), mode, *arguments, **named)
-    return original(for_reading(file), mode, *arguments, **named)
+    is_refused = "x" in mode and _real_exists(for_reading(file))  # by FileExistsError
+    writes = any(letter in mode for letter in "wax+") and not is_refused
+    place = for_writing(file, keep="w" not in mode) if writes else for_reading(file)
+    return original(place, mode, *arguments, **named)
 
 
 @_replacing(os, "open")
@@ -239,9 +236,8 @@ def _linking(original: Any, source: Any, target: Any, *arguments: Any, **named: 
 
 @_replacing(os, "mkdir")
 def _making_folder(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
-    if _real_exists(for_reading(path)):
-        return original(for_reading(path), *arguments, **named)  # which raises FileExistsError
-    return original(for_writing(path), *arguments, **named)
+    place = for_reading(path) if _real_exists(for_reading(path)) else for_writing(path)
+    return original(place, *arguments, **named)  # which raises FileExistsError where it exists
 
 
 @_replacing(os, "listdir")

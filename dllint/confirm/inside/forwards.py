@@ -94,8 +94,7 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         run.has_evidence = run.has_evidence or (not with_gradients and parent_process() is None)
         if not with_gradients:
             run.feed.evaluate()
-        grad = "on" if with_gradients else "off"
-        event = here(ModelForward, module, Arguments[Any](inputs, named), None, grad=grad)
+        event = here(ModelForward, module, Arguments[Any](inputs, named), None, grad="on" if with_gradients else "off")
         run.see(f"model {type(module).__name__}", stack_of(event))
         run.emit(event)
 

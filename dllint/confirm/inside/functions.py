@@ -23,32 +23,21 @@ from dllint.confirm.probes.events import Load, LossCall
 from dllint.events import StateRead, StateRestored, StateSaved, StateTaken
 from dllint.values import Arguments
 
-_LOSSES = (
+_OF_CLASSES = ("cross_entropy", "nll_loss")  # whose targets are looked up
+_OF_LABELS = (
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
-    "cross_entropy",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "mse_loss",
     "multilabel_soft_margin_loss",
-    "nll_loss",
-    "smooth_l1_loss",
     "soft_margin_loss",
 )
-_OF_CLASSES = ("cross_entropy", "nll_loss")  # whose targets are looked up
+_OF_NUMBERS = ("huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss")
 
 
 def observe_all(run: Run) -> None:
-    """Observe them."""
-    for name in _LOSSES:
+    for name in (*_OF_CLASSES, *_OF_LABELS, *_OF_NUMBERS):
         if hasattr(functional, name):
             _observe_loss(run, name, inspect.signature(getattr(functional, name)).parameters)
-    _observe_distributions(run)
-    _observe_embeddings(run)
-    _observe_loading(run)
     _observe_numbers(run)
-    _observe_files(run)
     _observe_states(run)
 
 
@@ -84,15 +73,7 @@ def _observe_loss(run: Run, name: str, parameters: Mapping[str, inspect.Paramete
     observe(run, functional, name, before=before, after=computed, failed=refused, told="sampled")
 
 
-def _observe_distributions(run: Run) -> None:
-    def made(_: None, distribution: Any, probs: Any = None, logits: Any = None, *__: Any, **___: Any) -> None:
-        if isinstance(logits, Tensor) and not calling_module().startswith("torch."):
-            run.tell("logits", logits, stack())
-
-    observe(run, torch.distributions.Categorical, "__init__", after=made, told="sampled")
-
-
-def _observe_embeddings(run: Run) -> None:
+def _observe_numbers(run: Run) -> None:
     def refused(error: Exception | None, input: Any, weight: Any, *__: Any, **___: Any) -> None:
         if isinstance(input, Tensor) and isinstance(weight, Tensor) and not is_device_lost(error):
             run.tell("lookup_refused", input, weight, stack())
@@ -102,20 +83,10 @@ def _observe_embeddings(run: Run) -> None:
         if is_asked and bool(((input < 0) | (input >= weight.shape[0])).any()):
             refused(None, input, weight)
 
-    observe(run, functional, "embedding", before=given, failed=refused)
+    def made(_: None, distribution: Any, probs: Any = None, logits: Any = None, *__: Any, **___: Any) -> None:
+        if isinstance(logits, Tensor) and not calling_module().startswith("torch."):
+            run.tell("logits", logits, stack())
 
-
-def _observe_loading(run: Run) -> None:
-    def tell(outcome: Any, module: nn.Module, state_dict: Any, strict: bool = True, *_: Any, **__: Any) -> None:
-        error = str(outcome) if isinstance(outcome, Exception) else ""
-        parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
-        buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
-        run.tell("load", Load(module, set(state_dict), parameters, buffers, bool(strict), error, stack()))
-
-    observe(run, nn.Module, "load_state_dict", after=tell, failed=tell)
-
-
-def _observe_numbers(run: Run) -> None:
     def packing(*_: Any) -> None:
         run.packs = True
 
@@ -123,6 +94,8 @@ def _observe_numbers(run: Run) -> None:
         if not arguments and named.keys() <= {"unbiased", "correction"} and isinstance(result, Tensor):
             run.tell("deviation", values, result, stack())
 
+    observe(run, functional, "embedding", before=given, failed=refused)
+    observe(run, torch.distributions.Categorical, "__init__", after=made, told="sampled")
     observe(run, torch.Tensor, "std", after=deviation, told="sampled")
     _keep_warnings_of_deviations()
     observe(run, torch.autograd, "grad", before=lambda *_, **__: run.tell("derivative"), told="awake")
@@ -146,24 +119,26 @@ def _keep_warnings_of_deviations() -> None:
     replace(torch.Tensor, "std", std)
 
 
-def _observe_files(run: Run) -> None:
-    """Observe ``torch.save`` and ``torch.load``, whose files are written and read without Python."""
-    if run.settings.scratch:
-        replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
-        replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))
-    observe(run, torch, "save", before=lambda obj, f, *_, **__: run.emit(here(StateSaved, obj, f, "torch.save")))
-    observe(run, torch, "load", after=lambda content, f, *_, **__: run.emit(here(StateRead, f, content)))
-
-
 def _observe_states(run: Run) -> None:
     def restoring(owner: Any, state_dict: Any, *arguments: Any, **named: Any) -> None:
-        given = Arguments[Any]((state_dict, *arguments), named)
-        run.emit(here(StateRestored, owner, state_dict, given))
+        run.emit(here(StateRestored, owner, state_dict, Arguments[Any]((state_dict, *arguments), named)))
 
     def asked(state: Any, module: nn.Module, *_: Any, **named: Any) -> None:
         if named.get("destination") is None:  # else it is part of a module that is asked
             run.emit(here(StateTaken, module, state))
 
+    def loaded(outcome: Any, module: nn.Module, state_dict: Any, strict: bool = True, *_: Any, **__: Any) -> None:
+        error = str(outcome) if isinstance(outcome, Exception) else ""
+        parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+        buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
+        run.tell("load", Load(module, set(state_dict), parameters, buffers, bool(strict), error, stack()))
+
+    if run.settings.scratch:  # these write and read files without Python
+        replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
+        replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))
+    observe(run, torch, "save", before=lambda obj, f, *_, **__: run.emit(here(StateSaved, obj, f, "torch.save")))
+    observe(run, torch, "load", after=lambda content, f, *_, **__: run.emit(here(StateRead, f, content)))
+    observe(run, nn.Module, "load_state_dict", after=loaded, failed=loaded)
     schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
     for owner in (nn.Module, Optimizer, gradient_scaler(), *schedulers):
         if "load_state_dict" in vars(owner):

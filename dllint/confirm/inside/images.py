@@ -49,8 +49,7 @@ class Normalized:
 NORMALISED: dict[tuple[Stack, Stack], Normalized] = {}
 """What has been normalized in this process, by where the ``Normalize`` was made and where it is called."""
 
-_read: list[channels.Source] = []
-_is_fetching = [False]
+_read: list[list[channels.Source]] = []  # while a batch is fetched that is noted down: the images that were read for it
 
 
 def observe_all(run: Run) -> None:
@@ -109,22 +108,20 @@ def _observe_normalizer(_: Run, module: Any) -> None:
 @contextlib.contextmanager
 def fetching(*, is_worker: bool) -> Iterator[None]:
     """Look at what is read for a while; in a worker, which tells what it notices, forget what it has told."""
-    _read.clear()
     if is_worker:
         NORMALISED.clear()
-    _is_fetching[0] = True
+    _read[:] = [[]]
     try:
         yield
     finally:
         _read.clear()
-        _is_fetching[0] = False
 
 
 def orders(samples: list[Any]) -> list[dict[str, Any]]:
     """The order of the channels of samples beside that of the images they were made of, in plain data."""
     found: list[dict[str, Any]] = []
-    if _read:
-        carefully(lambda: found.extend(asdict(order) for order in channels.compare(samples, list(_read))))
+    if _read and _read[0]:
+        carefully(lambda: found.extend(asdict(order) for order in channels.compare(samples, list(_read[0]))))
     return found
 
 
@@ -135,11 +132,9 @@ def normalized() -> list[dict[str, Any]]:
 
 def note_read(image: Any) -> None:
     """OpenCV has read an image, blue first."""
-    if not _is_fetching[0] or len(_read) == _MOST:
-        return
-    source = channels.source_of(image, _plain(stack()))
-    if source is not None:
-        _read.append(source)
+    if _read and len(_read[0]) < _MOST:
+        source = channels.source_of(image, _plain(stack()))
+        _read[0] += [] if source is None else [source]
 
 
 def _plain(place: Stack) -> list[list[Any]]:

@@ -11,7 +11,6 @@ from dllint.confirm.evidence import Settings
 from dllint.confirm.inside.patching import spare_compilers
 from dllint.confirm.inside.run import Run
 from dllint.confirm.probes import PROBES, experiment
-from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
 _ROOMS = ("training", "forwards", "functions", "loaders", "libraries", "images")
@@ -20,7 +19,10 @@ _ROOMS = ("training", "forwards", "functions", "loaders", "libraries", "images")
 def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
-    run.watch(_probes(settings))
+    if settings.mode == "observe":
+        run.watch([probe for probe in PROBES if not settings.probes or probe.name in settings.probes])
+    elif settings.mode != "events":
+        run.watch([Gradients, experiment(settings.mode)])
     for room in _ROOMS:
         import_module(f"dllint.confirm.inside.{room}").observe_all(run)
     spare_compilers()
@@ -31,15 +33,6 @@ def install(settings: Settings) -> Run:
     _report_at_the_end(run)
     run.start()
     return run
-
-
-def _probes(settings: Settings) -> list[type[Probe]]:
-    """The probes that take part in a run."""
-    if settings.mode == "events":
-        return []
-    if settings.mode != "observe":
-        return [Gradients, experiment(settings.mode)]
-    return [probe for probe in PROBES if not settings.probes or probe.name in settings.probes]
 
 
 def _report_at_the_end(run: Run) -> None:

@@ -111,8 +111,7 @@ def _observe_agents(run: Run, _: Any) -> None:
 
 def _kinds(base: type[Any] | None) -> list[type[Any]]:
     """A class and all that extend it."""
-    below = [] if base is None else base.__subclasses__()
-    return ([] if base is None else [base]) + [kind for each in below for kind in _kinds(each)]
+    return [] if base is None else [base, *(kind for each in base.__subclasses__() for kind in _kinds(each))]
 
 
 def _end_epochs(run: Run, module: Any) -> None:

@@ -4,6 +4,7 @@ script takes from them, and what it does with that: whether it trains or evaluat
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -74,28 +75,10 @@ def observe_all(run: Run) -> None:
     observe_fetching(run.settings.records)
 
 
-@dataclass(slots=True, eq=False)
-class _Taken:
-    """The first batches of a pass that trains, which is gone through again and again where it is too short."""
-
-    steps: int  # when it began
-    batches: list[Any] = field(default_factory=list)
-    number: int = 0
-
-    def add(self, batch: Any) -> None:
-        """Keep a copy of a batch."""
-        if len(self.batches) < _MOST_BATCHES:
-            self.batches.append(copy.deepcopy(batch))
-
-    def again(self) -> Any:
-        """The next of them."""
-        self.number += 1
-        return copy.deepcopy(self.batches[self.number % len(self.batches)])
-
-
 def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
     kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by loader, the batch that is given again and again
-    taken: WeakKeyDictionary[Any, _Taken] = WeakKeyDictionary()  # by pass, its first batches
+    # by pass that trains: the steps when it began, and its first batches, which are given again where it is too short
+    taken: WeakKeyDictionary[Any, tuple[int, deque[Any]]] = WeakKeyDictionary()
 
     def following(advance: Any, iterator: Any) -> Any:
         run.refuse_to_go_on()
@@ -110,8 +93,9 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
         try:
             batch = advance(iterator)
         except StopIteration:
-            if iterator in taken and run.steps > taken[iterator].steps:
-                return taken[iterator].again()
+            if iterator in taken and run.steps > taken[iterator][0]:
+                taken[iterator][1].rotate(-1)
+                return copy.deepcopy(taken[iterator][1][0])
             if batches is not None and run.is_listening:
                 run.guard(run.tell, "pass_end", batches)
             raise
@@ -127,8 +111,12 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
             if is_frozen:
                 run.guard(keep, loader, batch)
             if run.settings.mode == "lr-range" and torch.is_grad_enabled():
-                run.guard(lambda: taken.setdefault(iterator, _Taken(run.steps)).add(batch))
+                run.guard(keep_first, iterator, batch)
         return batch
+
+    def keep_first(iterator: Any, batch: Any) -> None:
+        first = taken.setdefault(iterator, (run.steps, deque()))[1]
+        first.extend([copy.deepcopy(batch)] if len(first) < _MOST_BATCHES else [])
 
     def keep(loader: Any, batch: Any) -> None:
         kept[loader] = copy.deepcopy(batch)
@@ -150,12 +138,11 @@ def samplers_of(loader: Any) -> Iterator[Any]:
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """A data loader, which may be gone when the run ends: where it was ``made``, what its ``dataset`` is known by, and
-    the first ``passes`` over it."""
+    """A data loader, which may be gone when the run ends: where it was ``made``, and the first ``passes`` over it."""
 
     owner: ReferenceType[Any]
     made: Stack
-    dataset: str
+    dataset: str  # what that is known by
     passes: list[Batches] = field(default_factory=list)
 
 

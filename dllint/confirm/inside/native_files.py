@@ -27,10 +27,6 @@ class _Function:
     place: Callable[[Any], Any] | None = None  # None where that depends on a mode such as ``open`` takes
 
 
-def _by_mode(mode: str) -> Callable[[Any], Any]:
-    return for_reading if mode == "r" else functools.partial(for_writing, keep="w" not in mode)
-
-
 def _for_database(path: Any) -> Any:
     is_file = str(path) not in ("", ":memory:") and not str(path).startswith("file:")  # which may name no file
     return for_writing(path, keep=True) if is_file else path
@@ -75,15 +71,7 @@ def _redirect(module: str) -> None:
             continue
         is_static = isinstance(original, staticmethod) or type(original).__name__ == "builtin_function_or_method"
         redirected = _redirecting(original.__func__ if isinstance(original, staticmethod) else original, function)
-        if isinstance(original, type):
-            setattr(owner, name, _class_of(redirected))
-        else:
-            setattr(owner, name, staticmethod(redirected) if is_static and isinstance(owner, type) else redirected)
-
-
-def _class_of(make: Callable[..., Any]) -> type:
-    """A class whose call makes an object in this way: annotations need a class where there was one."""
-    return type(make.__name__, (), {"__new__": lambda _, *arguments, **named: make(*arguments, **named)})
+        setattr(owner, name, staticmethod(redirected) if is_static and isinstance(owner, type) else redirected)
 
 
 def _redirecting(original: Callable[..., Any], function: _Function) -> Callable[..., Any]:
@@ -91,11 +79,16 @@ def _redirecting(original: Callable[..., Any], function: _Function) -> Callable[
     def redirected(*arguments: Any, **named: Any) -> Any:
         given = list(arguments)
         after = given[function.position + 1 :]
-        place = function.place or _by_mode(named.get("mode", after[0] if after else "r"))
+        mode = named.get("mode", after[0] if after else "r")
+        place = function.place
+        if place is None:
+            place = for_reading if mode == "r" else functools.partial(for_writing, keep="w" not in mode)
         if function.keyword in named:
             named[function.keyword] = place(named[function.keyword])
         elif len(given) > function.position:
             given[function.position] = place(given[function.position])
         return original(*given, **named)
 
+    if isinstance(original, type):  # annotations need a class where there was one: its call makes an object in this way
+        return type(original.__name__, (), {"__new__": lambda _, *given, **named: redirected(*given, **named)})
     return redirected

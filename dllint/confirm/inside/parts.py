@@ -84,13 +84,6 @@ def objects(classes: re.Pattern[str], attributes: tuple[str, ...]) -> list[Any]:
     So objects of libraries are found that need not be imported for it. Only types are asked, and what instances keep by
     themselves.
     """
-    answers: dict[type, bool] = {}
-    found = []
-    for item in gc.get_objects():
-        kind = type(item)
-        is_wanted = answers.get(kind)
-        if is_wanted is None:
-            is_wanted = answers[kind] = classes.search(kind.__name__) is not None
-        if is_wanted and any(name in vars_of(item) for name in attributes):
-            found.append(item)
-    return found
+    everything = gc.get_objects()
+    kinds = {kind for kind in set(map(type, everything)) if classes.search(kind.__name__)}
+    return [item for item in everything if type(item) in kinds and any(name in vars_of(item) for name in attributes)]

@@ -113,33 +113,21 @@ def spare_compilers() -> None:
     def scripting(script: Any, item: Any, *rest: Any, **named: Any) -> Any:
         return script(ORIGINALS.get(item, item) if isinstance(item, FunctionType) else item, *rest, **named)
 
-    def compiling(original: Any, *arguments: Any, **named: Any) -> Any:
-        _disable()
-        return original(*arguments, **named)
-
     replace(_recursive, "try_compile_fn", scripting)
     replace(torch.jit, "script", scripting)
-    replace(torch, "compile", compiling)
-    after_import("torch._dynamo", _spare_dynamo)
+    replace(torch, "compile", _compiling)
+    # to which `torch.compile` hands on what it is given, and which may be called by itself
+    after_import("torch._dynamo", lambda: replace(sys.modules["torch._dynamo"], "optimize", _compiling))
 
 
-def _disable() -> None:
+def _compiling(original: Any, *arguments: Any, **named: Any) -> Any:
     if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and later; keeps the wrapper around the model
         torch.compiler.set_stance("force_eager")
     else:
         import_module("torch._dynamo").config.disable = True
-
-
-def _spare_dynamo() -> None:
-    """Have what is given to ``torch._dynamo.optimize``, as ``torch.compile`` does, run as it stands."""
-
-    def optimizing(original: Any, *arguments: Any, **named: Any) -> Any:
-        _disable()
-        optimized = original(*arguments, **named)
-        _hook_steps_again()
-        return optimized
-
-    replace(sys.modules["torch._dynamo"], "optimize", optimizing)
+    compiled = original(*arguments, **named)
+    _hook_steps_again()
+    return compiled
 
 
 def _hook_steps_again() -> None:

@@ -20,14 +20,10 @@ _NEW_ROUNDS = 64  # the same, when something new begins: the budget of a run, fo
 
 
 class Rests:
-    """Keeps account of the time for observing.
-
-    Attributes:
-        are_on: what training repeats is not observed for now.
-    """
+    """Keeps account of the time for observing."""
 
     def __init__(self, now: float) -> None:
-        self.are_on = False
+        self.are_on = False  # what training repeats is not observed for now
         self._left = _FREE  # seconds
         self._most = _FREE  # seconds
         self._counted = now  # until when the share is in it

@@ -56,19 +56,13 @@ class _Inside(threading.local):
 
 
 class Run:
-    """What is known about the run, and who wants to know.
+    """What is known about the run, and who wants to know."""
 
-    Attributes:
-        settings: how the run is bounded.
-        gradients: the probe that the others ask about the gradients of an optimizer.
-        names: the probe that the others ask what parameters are called.
-    """
-
-    gradients: Gradients
-    names: Names
+    gradients: Gradients  # the probe that the others ask about the gradients of an optimizer
+    names: Names  # the probe that the others ask what parameters are called
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings = settings  # how the run is bounded
         self.redirected: Callable[[], list[str]] = list
         self._kinds: Sequence[type[Probe]] = ()
         self._begin()
@@ -90,9 +84,7 @@ class Run:
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
         self._failures: Counter[str] = Counter()
-        self._timeline: list[str] = []
         self._traces: dict[str, evidence.Trace] = {}
-        self._seconds: dict[str, float] = {}  # that each probe has taken
         self._spent = 0.0  # seconds in all
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self.tracked: WeakKeyDictionary[object, Tracked] = WeakKeyDictionary()  # what `gradients` knows of optimizers
@@ -117,7 +109,7 @@ class Run:
         for kind in probes:
             probe = kind(self)
             self._probes.append(probe)
-            self._seconds[probe.name] = 0.0
+            self.record.seconds[probe.name] = 0.0
             for name in vars(Probe):
                 if name.startswith(("on_", "before_")) and getattr(kind, name) is not getattr(Probe, name):
                     self._listeners.setdefault(name.removeprefix("on_"), []).append((probe, getattr(probe, name)))
@@ -182,8 +174,8 @@ class Run:
 
     def mark(self, what: str) -> None:
         """Add to the timeline one of the things of ``MARKS``."""
-        if len(self._timeline) < _LONGEST_TIMELINE:
-            self._timeline.append(MARKS[what])
+        if len(self.record.timeline) < _LONGEST_TIMELINE:
+            self.record.timeline += MARKS[what]
 
     def trace(self, name: str, value: float) -> None:
         """Add a number to a trace."""
@@ -205,7 +197,7 @@ class Run:
             except Exception:
                 self._note_failure(probe.name, probe)
             now = time.perf_counter()
-            self._seconds[probe.name] += now - begin
+            self.record.seconds[probe.name] += now - begin
             begin = now
 
     def emit(self, event: Event, *, before: bool = False) -> None:
@@ -338,18 +330,15 @@ class Run:
         record.device = "cuda" if torch.cuda.is_available() else "cpu"
         record.steps, record.backwards, record.epochs = self.steps, self.backwards, self.epochs
         record.elapsed = time.perf_counter() - self._started
-        record.timeline = "".join(self._timeline)
         record.traces = {name: trace.values for name, trace in self._traces.items()}
-        record.seconds = {"attachment": self._spent, **self._seconds}
-        record.redirected, record.seen = self.redirected(), self._sights()
-        record.write(self.settings.records)
-
-    def _sights(self) -> list[Sight]:
+        record.seconds = {"attachment": self._spent, **record.seconds}
+        record.redirected = self.redirected()
         things: dict[Line, set[str]] = {line: set() for line in lines()}
         for where, seen in self.things.items():
             if where:
                 things[where[0]] |= seen
-        return [Sight(line, sorted(seen)) for line, seen in things.items()]
+        record.seen = [Sight(line, sorted(seen)) for line, seen in things.items()]
+        record.write(self.settings.records)
 
     def _judgements(self, probe: Probe) -> list[Judgement]:
         begin, judged = time.perf_counter(), list[Judgement]()
@@ -357,7 +346,7 @@ class Run:
             judged.extend(probe.judge())  # which keeps what comes before an error
         except Exception:
             self._note_failure(probe.name, probe)
-        self._seconds[probe.name] += time.perf_counter() - begin
+        self.record.seconds[probe.name] += time.perf_counter() - begin
         return judged
 
     def _fall_asleep(self) -> None:

@@ -7,9 +7,10 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from dllint.confirm.evidence import Line, Stack
 from dllint.events import Event, Frame
@@ -27,16 +28,12 @@ def _libraries() -> tuple[str, ...]:
     """
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     folders = {own, *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
-    folders |= {os.path.abspath(folder) for folder in sys.path if folder and _has_packages(folder)}
+    for folder in filter(None, sys.path):
+        with suppress(OSError):
+            has_packages = any(name.endswith(".dist-info") for name in os.listdir(folder))
+            folders |= {os.path.abspath(folder)} if has_packages else set()
     folders |= set(getattr(sys.modules.get("torch"), "__path__", ()))
     return tuple(folder + os.sep for folder in folders)
-
-
-def _has_packages(folder: str) -> bool:
-    try:
-        return any(name.endswith(".dist-info") for name in os.listdir(folder))
-    except OSError:
-        return False
 
 
 _LIBRARIES = _libraries()
@@ -138,10 +135,8 @@ class Place(Site):
         return self.stack[0].line if self.stack else 0
 
 
-@cache
-def place(stack: Stack) -> Place:
-    """The place that a stack leads to."""
-    return Place(stack)
+place = cache(Place)
+"""The place that a stack leads to."""
 
 
 def here(kind: Callable[..., E], *details: Any, **more: Any) -> E:
@@ -152,6 +147,4 @@ def here(kind: Callable[..., E], *details: Any, **more: Any) -> E:
 
 def stack_of(event: Event) -> Stack:
     """The lines of the user's that an event comes from, innermost first."""
-    site: Any = event.site
-    found: Stack = site.stack
-    return found
+    return cast(Place, event.site).stack

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,7 +31,6 @@ _MOST = 1000  # collective operations
 
 
 def observe_all(run: Run) -> None:
-    """Observe training."""
     _observe_backward(run)
     _observe_optimizers(run)
     _observe_clipping(run)
@@ -90,10 +89,7 @@ def _observe_optimizers(run: Run) -> None:
     def start(optimizer: Optimizer, *_: Any) -> None:
         run.refuse_to_go_on()
         if run.is_listening and not run.rests.are_on:
-            run.guard(begin, optimizer)
-
-    def begin(optimizer: Optimizer) -> None:
-        run.emit(events.OptimizerStep(_NOWHERE, optimizer), before=True)
+            run.guard(run.emit, events.OptimizerStep(_NOWHERE, optimizer), before=True)
 
     def end(optimizer: Optimizer, *_: Any) -> None:
         if run.is_listening:
@@ -168,8 +164,7 @@ def _observe_schedulers(run: Run) -> None:
 
 def gradient_scaler() -> type[Any]:
     """The class of gradient scalers: that of all devices, which torch has from 2.3 on, else that of GPUs."""
-    kind: type[Any] = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
-    return kind
+    return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
 def _observe_scalers(run: Run) -> None:
@@ -194,22 +189,17 @@ def _observe_scalers(run: Run) -> None:
 
 
 def _observe_ranks(run: Run) -> None:
-    """Observe collective operations of all ranks together (what a part of them does is left alone), and models that are
-    wrapped for it."""
+    """Observe what all ranks do together (what some of them do is left alone), and models that are wrapped for it."""
     if dist.is_available():
         for name in (*_ALIKE, *_OTHERS):
             if hasattr(dist, name):
-                observe(run, dist, name, before=_noting(run, name, inspect.signature(getattr(dist, name))))
+                observe(run, dist, name, before=partial(_note, run, name, inspect.signature(getattr(dist, name))))
     observe(run, DistributedDataParallel, "__init__", after=ended(run, "replicate"))
 
 
-def _noting(run: Run, name: str, signature: inspect.Signature) -> Callable[..., None]:
-    def note(*arguments: Any, **named: Any) -> None:
-        given = signature.bind(*arguments, **named).arguments
-        if len(run.record.collectives) >= _MOST or given.get("group") not in (None, dist.group.WORLD):
-            return
+def _note(run: Run, name: str, signature: inspect.Signature, /, *arguments: Any, **named: Any) -> None:
+    given = signature.bind(*arguments, **named).arguments
+    if len(run.record.collectives) < _MOST and given.get("group") in (None, dist.group.WORLD):
         tensor = next((value for value in given.values() if isinstance(value, Tensor)), None)
         size = f" of {list(tensor.shape)}" if name in _ALIKE and tensor is not None else ""
         run.record.collectives.append(name + size)
-
-    return note

@@ -14,6 +14,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +25,6 @@ from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils import fetch
 
 from dllint.confirm.inside import images
-from dllint.confirm.inside.images import orders
 from dllint.confirm.inside.parts import leaves, parts, tensors, vars_of
 from dllint.confirm.inside.patching import replace
 
@@ -49,8 +49,18 @@ def observe_fetching(folder: str) -> None:
         before, sizes = _states(fetcher), cache_sizes(fetcher.dataset)
         with images.fetching(is_worker=get_worker_info() is not None):
             result = _guarded(original, fetcher, index, folder)
-        after = _states(fetcher)
-        _write(folder, "fetch", fetcher, lambda: _noted(fetcher, before, after, sizes, result))
+        after, collating = _states(fetcher), fetcher.collate_fn
+
+        def noted() -> dict[str, Any]:
+            return {
+                "states": {name: [state, after[name]] for name, state in before.items() if name in after},
+                **(_contents(result) if isinstance(fetcher.dataset, IterableDataset) else {}),
+                "caches": grown(fetcher.dataset, sizes, collating.samples),
+                "lost": collating.lost,
+                "orders": collating.orders,
+            }
+
+        _write(folder, "fetch", fetcher, noted)
         return result
 
     for name in _FETCHERS:
@@ -81,22 +91,9 @@ def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
     """Fetch, and note why it fails if it does."""
     try:
         return original(fetcher, index)
-    except Exception as raised:
-        error = raised
-        _write(folder, "failure", fetcher, lambda: reason(error, index, fetcher))
+    except Exception as error:
+        _write(folder, "failure", fetcher, partial(reason, error, index, fetcher))
         raise
-
-
-def _noted(
-    fetcher: Any, before: dict[str, str], after: dict[str, str], sizes: dict[str, int], batch: Any
-) -> dict[str, Any]:
-    return {
-        "states": {name: [state, after[name]] for name, state in before.items() if name in after},
-        **(_contents(batch) if isinstance(fetcher.dataset, IterableDataset) else {}),
-        "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
-        "lost": fetcher.collate_fn.lost,
-        "orders": fetcher.collate_fn.orders,
-    }
 
 
 def _contents(batch: Any) -> dict[str, str]:
@@ -183,15 +180,11 @@ def _generators(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[t
     elif isinstance(value, torch.Generator):
         yield name, value.get_state().tolist()
     elif type(value).__module__.startswith("numpy.random"):
-        yield name, _numpy_state(value)
+        bits = getattr(value, "bit_generator", None)
+        yield name, str(bits.state if bits is not None else [str(part) for part in value.get_state()])
     elif depth:
         for key, item in parts(value):
             yield from _generators(item, f"{name}{key}", depth - 1, seen)
-
-
-def _numpy_state(generator: Any) -> str:
-    bits = getattr(generator, "bit_generator", None)
-    return str(bits.state if bits is not None else [str(part) for part in generator.get_state()])
 
 
 class Collating:
@@ -209,7 +202,7 @@ class Collating:
         is_first = not self.samples
         if is_first:
             self.samples = len(samples) if isinstance(samples, list) else 1
-            self.orders = orders(samples) if isinstance(samples, list) else []
+            self.orders = images.orders(samples) if isinstance(samples, list) else []
         try:
             batch = self.inner(samples)
         except Exception:
@@ -271,16 +264,14 @@ def _shape(value: Any) -> str:
 
 def cache_sizes(dataset: Any) -> dict[str, int]:
     """How much is in the dicts and lists of a dataset, and in a cache around its ``__getitem__``, by name."""
-    sizes = {name: _size(value) for name, value in vars_of(dataset).items() if isinstance(value, (dict, list))}
+    sizes = {}
+    for name, value in vars_of(dataset).items():
+        if isinstance(value, list) and len(value) <= _SLOTS:
+            sizes[name] = sum(item is not None for item in value)  # others are places that are still empty
+        elif isinstance(value, (dict, list)):
+            sizes[name] = len(value)
     info = getattr(getattr(type(dataset), "__getitem__", None), "cache_info", None)
     return {**sizes, "__getitem__": info().currsize} if info is not None else sizes
-
-
-def _size(value: dict[Any, Any] | list[Any]) -> int:
-    """How many values there are, without places that are still empty."""
-    if isinstance(value, list) and len(value) <= _SLOTS:
-        return sum(item is not None for item in value)
-    return len(value)
 
 
 def grown(dataset: Any, before: dict[str, int], samples: int) -> dict[str, list[int]]:

@@ -7,6 +7,7 @@ know of it, but the tables of ``dllint/confirm/judged``, which say what its judg
 from __future__ import annotations
 
 from importlib import import_module
+from typing import cast
 
 from dllint.confirm.listing import EXPERIMENTS, NAMES, class_name
 from dllint.confirm.probes.base import Probe
@@ -14,8 +15,7 @@ from dllint.confirm.probes.base import Probe
 
 def probe(name: str) -> type[Probe]:
     """The probe of a name."""
-    kind: type[Probe] = getattr(import_module(f"{__name__}.{name}"), class_name(name))
-    return kind
+    return cast(type[Probe], getattr(import_module(f"{__name__}.{name}"), class_name(name)))
 
 
 def experiment(mode: str) -> type[Probe]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, alarm_if, events, stack_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, alarm_if, decided, stack_of
 from dllint.confirm.probes.graph import nearest
 
 _ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
@@ -63,16 +63,11 @@ class Accumulation(PlaceProbe[_Windows]):
             size, factor = int(median(seen.sizes)), median(seen.factors) if seen.factors else None
             told = "a loss of unknown scale" if factor is None else f"{factor:.3g} times the loss"
             is_usual = any(name in seen.kind for name in _ADAPTIVE) or len(set(seen.sizes[:-1])) > 1
-            verdict, voice = _verdict(seen, size), alarm_if(not is_usual)
+            is_enough, is_divided = len(seen.sizes) >= ENOUGH, _are_one([factor * size for factor in seen.factors])
+            is_wrong, is_good = size > 1 and _are_one(seen.factors), size == 1 or is_divided
+            verdict, voice = decided(is_enough and is_wrong, is_enough and is_good), alarm_if(not is_usual)
             yield self.judgement("DL210", seen, verdict, told, voice, per_step=size, factor=factor)
 
 
-def _verdict(seen: _Windows, size: int) -> Verdict:
-    if len(seen.sizes) < ENOUGH:
-        return "INCONCLUSIVE"
-    if size == 1:
-        return "REFUTED"
-    if seen.factors and all(abs(factor - 1) < _CLOSE for factor in seen.factors):
-        return "CONFIRMED"
-    is_divided = seen.factors and all(abs(factor * size - 1) < _CLOSE for factor in seen.factors)
-    return "REFUTED" if is_divided else "INCONCLUSIVE"
+def _are_one(factors: list[float]) -> bool:
+    return bool(factors) and all(abs(factor - 1) < _CLOSE for factor in factors)

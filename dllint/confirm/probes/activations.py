@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import torch
+
 from dllint.confirm.evidence import Units, histogram
 from dllint.confirm.inside.parts import some
 from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Stack, Tensor, decided, events, stack_of
@@ -18,13 +20,10 @@ _VALUES = 512  # of a layer that the report draws
 
 
 class _Layer(Notes):
-    """What was seen of the outputs of one activation function."""
-
-    alive: Tensor  # by unit
-    flat: Tensor  # the sum of the shares of saturated values
+    found: Tensor  # the sum, over the looks, of the units that are alive, or of the shares of saturated values
     samples: int = 0
     looks: int = 0
-    values: Tensor | None = None
+    values: Tensor = torch.zeros(0)
 
 
 class Activations(Probe):
@@ -54,19 +53,15 @@ class Activations(Probe):
 
     def _look(self, key: tuple[Stack, str, str, int, int], values: Tensor, unit: int) -> None:
         """Take in the outputs of a layer. Reads nothing from the device."""
-        alive = flat = values.new_zeros(())
         if key[1] == "ReLU":
             most = values.amax([dim for dim in range(values.dim()) if dim != unit])
-            alive = (most > 0) | ~most.isfinite()
+            found = ((most > 0) | ~most.isfinite()).float()
         else:
-            flat = (values.abs() > _FLAT).float().mean()
+            found = (values.abs() > _FLAT).float().mean()
         layer = self._layers.get(key)
-        if layer is None or layer.alive.device != alive.device:
-            layer = self._layers[key] = _Layer(alive, flat)
-        elif key[1] == "ReLU":
-            layer.alive = layer.alive | alive
-        else:
-            layer.flat = layer.flat + flat
+        if layer is None or layer.found.device != found.device:
+            layer = self._layers[key] = _Layer(torch.zeros_like(found))
+        layer.found = layer.found + found
         layer.samples += values.numel() // values.shape[unit]
         layer.looks += 1
         layer.values = some(values, _VALUES).clone()
@@ -75,9 +70,11 @@ class Activations(Probe):
         by_place: dict[tuple[Stack, str], list[Units]] = {}
         looks: Counter[tuple[Stack, str]] = Counter()
         for (stack, kind, name, size, _), layer in self._layers.items():
-            dead = int((~layer.alive).sum()) if kind == "ReLU" else 0
-            values = histogram([] if layer.values is None else layer.values.float().tolist())
-            units = Units(name, kind, size, layer.samples, dead, float(layer.flat) / layer.looks, values)
+            units = Units(name, kind, size, layer.samples, values=histogram(layer.values.float().tolist()))
+            if kind == "ReLU":
+                units.dead = int((layer.found == 0).sum())
+            else:
+                units.saturated = float(layer.found) / layer.looks
             by_place.setdefault((stack, kind), []).append(units)
             looks[stack, kind] = max(looks[stack, kind], layer.looks)
             self.run.record.pictures.units.append(units)

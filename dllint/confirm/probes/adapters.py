@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from torch import nn
-
 from dllint.confirm.inside.parts import unwrapped
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, events, parameters_of
-from dllint.confirm.probes.events import stack_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of, stack_of
 
 _SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora",
           "embed_tokens", "lm_head")  # fmt: skip  # the last two where tokens were added
@@ -65,8 +63,8 @@ class Adapters(ObjectProbe[_Adapted]):
         if seen.targets:
             yield self.judgement("DL605", seen, decided(seen.unmatched, True))
         if seen.looks >= ENOUGH or seen.unsaved_modules:
-            missing = f"; modules that were to be saved do not exist: {', '.join(seen.unsaved_modules)}"
-            verdict, told = decided(seen.lost or seen.unsaved_modules, True), missing if seen.unsaved_modules else ""
+            verdict, missing = decided(seen.lost or seen.unsaved_modules, True), ", ".join(seen.unsaved_modules)
+            told = f"; modules that were to be saved do not exist: {missing}" if missing else ""
             yield self.judgement("DL606", seen, verdict, told, number=len(seen.lost))
 
 
@@ -80,7 +78,7 @@ def _is_in(wanted: str, names: list[str]) -> bool:
     return any(name == wanted or name.endswith("." + wanted) for name in names)
 
 
-def _is_saved(name: str, module: nn.Module) -> bool:
+def _is_saved(name: str, module: Any) -> bool:
     prefix = str(getattr(getattr(module, "base_model", None), "prefix", _PREFIX))
     configs = vars(module).get("peft_config", {}).values()
     has_bias = any(getattr(config, "bias", "none") != "none" for config in configs)

@@ -21,8 +21,6 @@ _ERRORS = 3.0  # standard errors by which the means of the first and the last qu
 
 
 class _Normalizer(Samples):
-    """What normalizes observations."""
-
     with_agent: Stack = ()  # where an agent that uses it was saved
     is_saved: bool = False
     restored: Stack = ()
@@ -38,45 +36,36 @@ class Agents(ObjectProbe[_Normalizer]):
     def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
         self._sums[environment] = self._sums.get(environment, 0.0) + reward
         if is_terminal:
-            self._end(environment)
+            self.on_episode(environment)
 
-    def on_episode(self, environment: Any, stack: Stack) -> None:
-        self._end(environment)
-
-    def _end(self, environment: Any) -> None:
+    def on_episode(self, environment: Any, stack: Stack = ()) -> None:
         total = self._sums.pop(environment, None)
         if total is not None and len(self._returns) < _MOST:
             self._returns.append(total)
             self.run.trace("return", total)
 
     def on_agent_learns(self, agent: Any, stack: Stack) -> None:
-        known = self._normalizer_of(agent)
-        if known is not None:
-            known.learns = True
-        if self.is_new(agent):
-            buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
-            if buffer is not None and steps:
-                samples = int(buffer.size())
-                self.judge_now("DL953", self.now(stack), not samples, steps=steps, samples=samples)
+        self._normalizer_of(agent).learns = True
+        buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
+        if self.is_new(agent) and buffer is not None and steps:
+            samples = int(buffer.size())
+            self.judge_now("DL953", self.now(stack), not samples, steps=steps, samples=samples)
 
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
-        known = self._normalizer_of(agent)
-        if known is not None:
-            known.with_agent = stack
+        self._normalizer_of(agent).with_agent = stack
 
-    def _normalizer_of(self, agent: Any) -> _Normalizer | None:
+    def _normalizer_of(self, agent: Any) -> _Normalizer:
+        """What normalizes its observations; one that is not judged where nothing does."""
         normalizer = agent.get_vec_normalize_env()
-        return None if normalizer is None else self.of(normalizer)
+        return (None if normalizer is None else self.of(normalizer)) or _Normalizer()
 
     def on_normalizer(self, what: str, normalizer: Any, stack: Stack) -> None:
         known = self.of(normalizer)
-        if known is None:
-            return
-        if what == "saved":
+        if known is not None and what == "saved":
             known.is_saved = True
-        elif what == "restored":
+        elif known is not None and what == "restored":
             known.restored = stack
-        else:
+        elif known is not None:
             known.moving += bool(normalizer.training)
             known.fixed += not normalizer.training
 

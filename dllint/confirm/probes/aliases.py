@@ -7,22 +7,15 @@ from __future__ import annotations
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from torch import Tensor, nn
-
 from dllint.confirm.inside.parts import dicts
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, alarm_if, decided, events, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Tensor, alarm_if, decided, events, nn, stack_of
+from dllint.confirm.probes.events import Stack
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
 
 
-class _States(Samples):
-    """States that were loaded or saved at one place after they had been asked for; wrong are those that alias."""
-
-    age: int = 0  # the most steps between asking and now
-
-
-class Aliases(PlaceProbe[_States]):
+class Aliases(PlaceProbe[Samples]):
     _asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
     _latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
 
@@ -59,9 +52,9 @@ class Aliases(PlaceProbe[_States]):
     def _note(self, what: str, stack: Stack, is_alias: bool, asked: int) -> None:
         seen = self.at(what, stack)
         seen.count(is_alias)
-        seen.age = max(seen.age, self.run.all_steps - asked)
+        seen.more["age"] = max(seen.more.get("age", 0), self.run.all_steps - asked)  # steps between asking and now
 
-    def judge_each(self, seen: _States) -> Judgements:
+    def judge_each(self, seen: Samples) -> Judgements:
         how = seen.place[0]
         yield self.judgement("DL719", seen, decided(seen.wrong, True), "", alarm_if(how == "loaded"), how=how)
 

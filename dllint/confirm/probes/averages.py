@@ -14,10 +14,10 @@ from typing import Any
 from weakref import WeakSet
 
 import torch
-from torch import Tensor, nn
 
 from dllint.confirm.inside.parts import has_optimizer, objects, tensors, vars_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
+from dllint.confirm.probes.events import Stack
 
 _CLASSES = re.compile(r"EMA|Ema($|[A-Z_])|MovingAverage")
 _KEPT = ("shadow_params", "shadow", "averaged_params")
@@ -75,8 +75,11 @@ class Averages(PlaceProbe[_Evaluations]):
             if not any(_are_alike(own, each) and _are_equal(own, each) for own in models)  # else it tells nothing
         ]
         if averages:
-            saved = list(tensors(event.content))
-            holds = any(_is_among(each[_largest(each)].detach(), saved) for each in averages)
+            saved = [tensor.detach() for tensor in tensors(event.content) if tensor.is_floating_point()]
+            wanted = [each[_largest(each)].detach() for each in averages]
+            pairs = [(one, other) for one in wanted for other in saved if other.shape == one.shape]
+            # perhaps in lower precision
+            holds = any(torch.equal(one.cpu().to(other.dtype), other.cpu()) for one, other in pairs)
             self._is_saved = self._is_saved or holds
             if has_optimizer(event.content):
                 seen = self.at("DL715", stack_of(event))
@@ -87,8 +90,7 @@ class Averages(PlaceProbe[_Evaluations]):
         """The weights of each average that exists."""
         if self._searches[why] < _SEARCHES:
             self._searches[why] += 1
-            for item in objects(_CLASSES, (*_KEPT, "_modules")):
-                self._others.add(item)
+            self._others.update(objects(_CLASSES, (*_KEPT, "_modules")))
         found: list[list[Tensor]] = [[*average.parameters()] for average in self._averaged]
         found += [_weights(item) for item in self._others if item not in self._averaged]
         return [weights for weights in found if weights]
@@ -128,9 +130,3 @@ def _are_equal(weights: Sequence[Tensor], average: Sequence[Tensor]) -> bool:
 
 def _largest(tensors: Sequence[Tensor]) -> int:
     return max(range(len(tensors)), key=lambda at: tensors[at].numel())
-
-
-def _is_among(tensor: Tensor, others: Sequence[Tensor]) -> bool:
-    """Whether a tensor has been saved, perhaps in lower precision."""
-    alike = [other.detach() for other in others if other.shape == tensor.shape and other.is_floating_point()]
-    return any(torch.equal(tensor.cpu().to(other.dtype), other.cpu()) for other in alike)

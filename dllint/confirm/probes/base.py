@@ -45,8 +45,7 @@ _MOST = 50  # values of a list that a judgement keeps
 
 @dataclass_transform(eq_default=False)
 class Notes:
-    """What a probe notes down. What extends it is a data class by that, and each object has its own copy of a container
-    that is a default."""
+    """What a probe notes down. What extends it is a data class, whose objects have their own default containers."""
 
     def __init_subclass__(cls) -> None:
         for name in cls.__annotations__:
@@ -67,6 +66,7 @@ class Samples(Notes):
     looks: int = 0  # calls that say something
     wrong: int = 0  # those of them that are what a rule is about
     what: str = ""  # the name of what was called there, for words
+    more: dict[str, Any] = {}  # other numbers and names, for words
 
     def count(self, is_wrong: bool = False) -> None:
         """Note a look, and what it has shown."""
@@ -81,21 +81,19 @@ class Samples(Notes):
     @property
     def unanimous(self) -> Verdict:
         """The verdict where all of enough looks have to agree."""
-        return decided(self.wrong == self.looks >= ENOUGH, not self.wrong and self.looks >= ENOUGH)
+        return self.verdict(self.wrong == self.looks, not self.wrong)
 
-    @property
-    def repeated(self) -> Verdict:
-        """The verdict where it has to happen often enough."""
-        return repeated(self.wrong)
+    def verdict(self, is_wrong: object, is_good: object = True) -> Verdict:
+        """The verdict where looks have to be enough; what is not wrong is good then, if nothing else is said."""
+        return decided(self.looks >= ENOUGH and is_wrong, self.looks >= ENOUGH and is_good)
 
     def numbers(self) -> dict[str, Any]:
-        """What was counted, measured and named, unless it is nothing, for the words of the judgement, and for those who
-        want to see it."""
-        names = [each.name for each in fields(self) if each.name not in _NO_NUMBERS]
-        return {name: value for name in names if (value := _plain(getattr(self, name)))}
+        """What was counted, measured and named, unless it is nothing: for words, and for those who want to see it."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NO_NUMBERS}
+        return {name: plain for name, value in {**own, **self.more}.items() if (plain := _plain(value))}
 
 
-_NO_NUMBERS = ("place", "stacks", "first", "last", "looks")
+_NO_NUMBERS = ("place", "stacks", "first", "last", "looks", "more")
 
 
 def _plain(value: Any) -> Any:
@@ -171,9 +169,10 @@ class Probe:
     def on_backward(self, call: events.BackwardCall) -> None: ...
 
     # models
-    def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
-        """A module without parameters is called by no model: a criterion, a transform, a metric."""
-
+    # a module without parameters is called by no model: a criterion, a transform, a metric
+    def on_call_aside(
+        self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack
+    ) -> None: ...
     def on_dropout(self, drops: bool, stack: Stack) -> None: ...  # a function that may, in a model in evaluation mode
     def on_load(self, load: events.Load) -> None: ...  # ``load_state_dict`` has been called
     def on_average(self, average: nn.Module, stack: Stack) -> None: ...  # has taken in the weights of a model
@@ -209,8 +208,7 @@ class Probe:
     def on_accelerator_save(self, accelerator: Any, stack: Stack) -> None: ...  # is about to
     def on_sharded_read(self, state: Any, stack: Stack) -> None: ...
     def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
-        """A trainer of trl has been made for a dataset, or has begun to train (``given`` is None then), and raised an
-        exception unless ``error`` is None."""
+        """A trainer of trl was made for a dataset, or begins to train (``given`` is None); ``error`` if that failed."""
 
     def judge(self) -> Judgements:
         """What the probe has found out, when observation ends."""
@@ -219,15 +217,10 @@ class Probe:
     def judgement(
         self, rule: str, seen: Samples, verdict: Verdict, told: str = "", voice: Voice = "declared", /, **found: Any
     ) -> Judgement:
-        """A judgement by what was seen.
+        """A judgement by what was seen, whose numbers are among the statistics, as those that were ``found`` are.
 
-        Args:
-            rule: its code. The tables say its words, what it is compared with, and how it speaks.
-            seen: what was seen; its numbers are among the statistics.
-            verdict: what follows.
-            told: what is said after the words of the tables, or all that is said where these have none.
-            voice: how it speaks, where that depends.
-            found: more numbers and names, for the words.
+        The tables say the words of a rule, what it is compared with, and how it speaks. ``told`` is said after these
+        words, or all that is said where there are none; ``voice`` is how it speaks, where that depends.
         """
         numbers, steps = {**seen.numbers(), **found}, (seen.first, seen.last)
         return Judgement(rule, self.name, verdict, told, "", numbers, seen.looks, steps, seen.stacks, voice)
@@ -264,10 +257,9 @@ class Probe:
 
     def is_new(self, thing: Any) -> bool:
         """Whether an object is met here for the first time."""
-        if thing in self._met:
-            return False
+        is_new = thing not in self._met
         self._met.add(thing)
-        return True
+        return is_new
 
 
 S = TypeVar("S", bound=Samples)
@@ -332,8 +324,7 @@ class PlaceProbe(_Collecting[S]):
 
 
 class ObjectProbe(_Collecting[S]):
-    """Judges each object of a kind, such as a model or a loader. They may be gone when the run ends, and what is known
-    of them is not."""
+    """Judges each object of a kind, such as a model. It may be gone when the run ends; what is known of it is not."""
 
     seen: list[S] = []  # what was noted, in the order in which the objects came
     known: WeakKeyDictionary[Any, S | None] = WeakKeyDictionary()  # None for objects that are not judged

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from dllint.confirm.inside.loaders import Source
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Voice, decided, events, nn, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Voice, decided, events, nn, stack_of
 from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
@@ -23,8 +23,6 @@ _PART = 0.5  # of the calls
 
 
 class _Norms(Samples):
-    """The batch norms behind the backward passes from one place."""
-
     norms: int = 0  # calls of them
     few: int = 0  # calls with few values for each channel
     tiny: int = 0  # calls with hardly any
@@ -75,12 +73,11 @@ class BatchNorms(PlaceProbe[_Norms]):
                 yield self.judgement("DL411", self.whole(source.made), decided(is_alone, True), **found)
 
     def judge_each(self, seen: _Norms) -> Judgements:
-        is_enough = seen.looks >= ENOUGH
-        verdict = decided(is_enough and seen.few > _PART * seen.norms, is_enough)
+        verdict = seen.verdict(seen.few > _PART * seen.norms)
         voice: Voice = "note" if seen.tiny > _PART * seen.norms else ""
-        for rule in ("DL515", "DL516") if seen.norms else ():
-            if rule == "DL515" or seen.is_replicated:
-                yield self.judgement(rule, seen, verdict, "", voice)
+        rules = ("DL515", "DL516") if seen.is_replicated else ("DL515",)
+        for rule in rules if seen.norms else ():
+            yield self.judgement(rule, seen, verdict, "", voice)
 
 
 def _shape(node: Any) -> Any:

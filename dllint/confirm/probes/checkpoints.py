@@ -8,10 +8,9 @@ import tempfile
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from torch.optim import Optimizer
-
 from dllint.confirm.inside.parts import dicts, has_optimizer, tensors
-from dllint.confirm.probes.base import Judgements, Notes, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
+from dllint.confirm.probes.base import Judgements, Optimizer, PlaceProbe, Samples, Tensor, decided, events, stack_of
+from dllint.confirm.probes.events import Stack
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
 _LASTING = ("/content/drive",)
@@ -19,18 +18,12 @@ _PREFIXES = ("module.", "_orig_mod.")
 _DEPTH = 5  # dicts inside of what is read
 
 
-class _Scheduler(Notes):
-    """A scheduler that has stepped, which may be gone when the run ends."""
-
-    is_saved_by_hand: bool = False
-
-
 class _Saved(Samples):
     """What was saved last at one place; the schedulers that were and were not among it, where Accelerate saved it."""
 
     facts: dict[str, Any] = {}
-    known: set[_Scheduler] = set()
-    missing: set[_Scheduler] = set()
+    known: set[Samples] = set()
+    missing: set[Samples] = set()
 
 
 class _Read(Samples):
@@ -43,11 +36,10 @@ class _Read(Samples):
 
 class Checkpoints(PlaceProbe[_Saved]):
     _read: list[_Read] = []
-    _schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()
+    _schedulers: WeakKeyDictionary[Any, Samples] = WeakKeyDictionary()  # that have stepped; looks: saved by hand
 
     def on_scheduler_step(self, event: events.SchedulerStep) -> None:
-        if event.scheduler not in self._schedulers:
-            self._schedulers[event.scheduler] = _Scheduler()
+        self._schedulers.setdefault(event.scheduler, Samples())
 
     def on_state_saved(self, event: events.StateSaved) -> None:
         content = event.content
@@ -63,8 +55,7 @@ class Checkpoints(PlaceProbe[_Saved]):
         schedules = [state for state in states if "last_epoch" in state]
         for scheduler, known in self._schedulers.items() if schedules else ():
             epoch, rates = scheduler.last_epoch, getattr(scheduler, "base_lrs", None)
-            is_among = any(state["last_epoch"] == epoch and state.get("base_lrs") == rates for state in schedules)
-            known.is_saved_by_hand = known.is_saved_by_hand or is_among
+            known.looks += any(state["last_epoch"] == epoch and state.get("base_lrs") == rates for state in schedules)
 
     def on_accelerator_save(self, accelerator: Any, stack: Stack) -> None:
         prepared = [getattr(each, "scheduler", each) for each in getattr(accelerator, "_schedulers", [])]
@@ -100,7 +91,7 @@ class Checkpoints(PlaceProbe[_Saved]):
     def judge_each(self, seen: _Saved) -> Judgements:
         facts, seen.looks = seen.facts, 1
         if schedulers := len(seen.known | seen.missing):
-            missing = sum(not each.is_saved_by_hand for each in seen.missing)
+            missing = sum(not each.looks for each in seen.missing)
             yield self.judgement("DL709", seen, decided(missing, True), missing=missing, schedulers=schedulers)
         if facts.get("weights"):
             yield self.judgement("DL717", seen, decided(facts["wrapped_keys"], True), **facts)

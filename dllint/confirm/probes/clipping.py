@@ -8,8 +8,6 @@ from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, 
 
 
 class _Clips(Samples):
-    """Calls of a clipping function from one place."""
-
     late: int = 0  # after the step that used the gradients
     scaled: int = 0  # while a scaler had the gradients scaled
     with_scaler: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import torch
 
@@ -17,8 +17,7 @@ _SAMPLES = 64  # of a batch
 
 
 class Course(Probe):
-    _steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
-    _has_first = False
+    _followed: WeakSet[Optimizer] = WeakSet()  # the first one
     _scale = 0.0
     _batch: list[int] = []
     _place: list[int] = []
@@ -35,33 +34,25 @@ class Course(Probe):
             self.run.record.moments[-1].counters = counters_of(event.content)
 
     def before_optimizer_step(self, event: events.OptimizerStep) -> None:
-        optimizer: Optimizer = event.optimizer
-        if optimizer not in self._steps:
-            if self._has_first:
-                return
-            self._steps[optimizer] = 0
-            self._has_first = True
-            self._note(optimizer, 0)
+        if not self.run.record.moments:
+            self._followed.add(event.optimizer)
+            self._note(event.optimizer)
 
     def on_optimizer_step(self, event: events.OptimizerStep) -> None:
-        optimizer: Optimizer = event.optimizer
-        if optimizer in self._steps:
-            self._steps[optimizer] += 1
-            self._note(optimizer, self._steps[optimizer])
+        if event.optimizer in self._followed:
+            self._note(event.optimizer)
 
     def on_scheduler_step(self, event: events.SchedulerStep) -> None:
-        optimizer = getattr(event.scheduler, "optimizer", None)
-        if isinstance(optimizer, Optimizer) and optimizer in self._steps:
-            self.run.record.moments[-1].rates = _rates(optimizer)
+        if getattr(event.scheduler, "optimizer", None) in self._followed:
+            self.run.record.moments[-1].rates = _rates(event.scheduler.optimizer)
 
-    def _note(self, optimizer: Optimizer, step: int) -> None:
-        parameters = parameters_of(optimizer)
+    def _note(self, optimizer: Optimizer) -> None:
+        moments, parameters = self.run.record.moments, parameters_of(optimizer)
         chosen = parameters[:: max(1, len(parameters) // _PARAMETERS)][:_PARAMETERS]
         elements = [some(parameter, _ELEMENTS).float().cpu() for parameter in chosen]
         values = torch.cat(elements).tolist() if elements else []
         states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
-        moment = Moment(step, values, _rates(optimizer), states, self._scale, self._batch, self._place)
-        self.run.record.moments.append(moment)
+        moments.append(Moment(len(moments), values, _rates(optimizer), states, self._scale, self._batch, self._place))
 
 
 def _rates(optimizer: Optimizer) -> list[float]:

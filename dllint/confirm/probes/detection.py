@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from dllint.confirm.inside.parts import unwrapped
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Tensor, alarm_if, decided, events, nn, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Tensor, alarm_if, decided, events, stack_of
 
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
 _UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
@@ -39,10 +39,12 @@ class Detection(PlaceProbe[_Boxes]):
             if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):
                 self._look(event, images, targets)
         elif self.run.steps and not event.model.training:
-            seen, threshold = self.sample("DL513", stack_of(event)), _threshold(event.model)
-            if seen is not None and threshold is not None:
+            seen, inner = self.sample("DL513", stack_of(event)), unwrapped(event.model)
+            found = [getattr(part, "score_thresh", None) for part in (getattr(inner, "roi_heads", None), inner)]
+            known = [float(value) for value in found if isinstance(value, (int, float))]
+            if seen is not None and known:
                 seen.count()
-                seen.lowest = min(seen.lowest, threshold)
+                seen.lowest = min(seen.lowest, known[0])
 
     def _look(self, event: events.ModelForward, images: Any, targets: Any) -> None:
         seen = self.sample("DL512", stack_of(event))
@@ -75,13 +77,3 @@ def _are_targets(value: Any) -> bool:
     if not isinstance(value, (list, tuple)) or not value:
         return False
     return all(isinstance(item, dict) and isinstance(item.get("boxes"), Tensor) and "labels" in item for item in value)
-
-
-def _threshold(module: nn.Module) -> float | None:
-    """The score below which a detector drops boxes; None for what is no detector."""
-    inner = unwrapped(module)
-    for part in (getattr(inner, "roi_heads", None), inner):
-        value = getattr(part, "score_thresh", None)
-        if isinstance(value, (int, float)):
-            return float(value)
-    return None

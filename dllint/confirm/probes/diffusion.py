@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from statistics import fmean, geometric_mean
+from typing import cast
 from weakref import ref
 
 import torch
@@ -67,14 +68,11 @@ class Diffusion(PlaceProbe[_Losses]):
         noisy = [value for value in tensors.values() if value.is_floating_point() and value.dim() > 1]
         if not noisy:
             return
-        self._given = None
-        if len(tensors) < 2:
-            return
         samples = len(noisy[0])
         times = [ref(value) for value in tensors.values() if value.numel() in (1, samples) and value is not noisy[0]]
         rows = [value for name, value in tensors.items() if _CONDITION.search(name) and value.is_floating_point()]
         conditions = [row for value in rows if len(value) == samples for row in _heads(value)]
-        self._given = _Given([ref(value) for value in noisy], conditions, times)
+        self._given = _Given([ref(value) for value in noisy], conditions, times) if len(tensors) > 1 else None
 
     def on_loss_call(self, call: events.LossCall) -> None:
         given, self._given = self._given, None
@@ -122,8 +120,10 @@ class Diffusion(PlaceProbe[_Losses]):
             config = getattr(item, "config", vars_of(item))
             predicts = config.get("prediction_type") if isinstance(config, dict) else None
             predictions |= {predicts} if isinstance(predicts, str) else set()
-            if isinstance(schedule, Tensor) and not any(_are_alike(schedule, known) for known in schedules):
-                schedules.append(schedule.detach().float().cpu())
+            if isinstance(schedule, Tensor):
+                schedule = schedule.detach().float().cpu()
+                alike = (known for known in schedules if known.shape == schedule.shape)
+                schedules += [] if any((schedule - known).abs().max() <= _ALIKE for known in alike) else [schedule]
         return schedules, predictions
 
     def judge_each(self, seen: _Losses) -> Judgements:
@@ -153,17 +153,11 @@ def _are_shares(shares: Tensor, schedule: Tensor, steps: Tensor) -> bool:
 def _is_white(values: Tensor) -> bool:
     """Whether samples are noise of deviation one: no mean, and no relation of neighbors."""
     flat = values.reshape(-1)
-    neighbours = (values[:, 1:] * values[:, :-1]).mean()
-    mean, deviation, related = torch.stack([flat.mean(), flat.std(), neighbours]).tolist()
+    mean, deviation, related = torch.stack([flat.mean(), flat.std(), (values[:, 1:] * values[:, :-1]).mean()]).tolist()
     return bool(abs(mean) < _WHITE and abs(deviation - 1) < _WHITE and abs(related) < _WHITE)
 
 
 def _heads(value: Tensor) -> list[list[float]]:
     """The first and last numbers of each row of a condition, which the prompt changes."""
     flat = value.detach().reshape(len(value), -1)
-    heads: list[list[float]] = torch.cat([flat[:, :4], flat[:, -4:]], 1).float().tolist()
-    return heads
-
-
-def _are_alike(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool((one.detach().float().cpu() - other).abs().max() <= _ALIKE)
+    return cast(list[list[float]], torch.cat([flat[:, :4], flat[:, -4:]], 1).float().tolist())

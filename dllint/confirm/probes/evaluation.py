@@ -45,11 +45,10 @@ class Evaluation(PlaceProbe[_Calls]):
     def on_dropout(self, drops: bool, stack: Stack) -> None:
         self.at("DL216", stack).count(drops)
 
-    def before_backward(self, call: events.BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall | None = None) -> None:
         self._settle(used=True)
 
-    def on_derivative(self) -> None:
-        self._settle(used=True)
+    on_derivative = before_backward
 
     def on_gap(self) -> None:
         self._settle(used=None)

@@ -62,8 +62,7 @@ class BackwardCall(events.Backward[Tensor]):
 
 @dataclass(slots=True)
 class Load:
-    """A call of ``load_state_dict``: the names that it was ``given``, and those that the module has. ``error`` is what
-    it raised, if it did."""
+    """A call of ``load_state_dict``: the names that it was ``given``, those that the module has, and what it raised."""
 
     module: nn.Module
     given: set[str]

@@ -54,8 +54,7 @@ class Finiteness(PlaceProbe[_Numbers]):
             return
         samples = [sample for sample in tracked.samples() if sample.is_floating_point()]
         if samples:
-            device = samples[0].device
-            is_finite = bool(torch.stack([sample.isfinite().all().to(device) for sample in samples]).all())
+            is_finite = bool(torch.stack([sample.isfinite().all().to(samples[0].device) for sample in samples]).all())
             seen = self._weights.setdefault(tracked, Samples())
             seen.count(not is_finite)
             seen.last = tracked.steps

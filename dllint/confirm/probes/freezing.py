@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, events, parameters_of
-from dllint.confirm.probes.events import stack_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of, stack_of
 
 _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder", "freeze_bert", "frozen")
 
@@ -18,9 +18,9 @@ class Freezing(ObjectProbe[Samples]):
                 self.of(part, stack_of(event))
 
     def describe(self, thing: Any, *place: Any) -> Samples | None:
-        asked = {name: vars(thing).get(name) for name in _ATTRIBUTES}
-        for name, value in asked.items():
-            if value is True or (isinstance(value, int) and value > 0):
+        for name in _ATTRIBUTES:
+            value = vars(thing).get(name)
+            if isinstance(value, int) and value > 0:  # or True
                 return Samples(stacks=place, what=f"{type(thing).__name__}.{name} = {value}")
         return None
 

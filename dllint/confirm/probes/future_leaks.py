@@ -39,11 +39,12 @@ class FutureLeaks(Replaying):
             return
         for module, kept in self.calls.items():
             looks = self._looks.get(module, 0)
-            if looks < _LOOKS and any(_candidates(kept, target)):
-                self._looks[module] = looks + 1
-                found = _next_tokens(kept, target)
-                if found is not None:
-                    self._trained[module] = found
+            candidates = list(_candidates(kept, target)) if looks < _LOOKS else []
+            self._looks[module] = looks + bool(candidates)
+            counted = ((each, _counting(kept, target, *each)) for each in candidates)
+            found = next((_Next(*each, counts) for each, counts in counted if counts is not None), None)
+            if found is not None:
+                self._trained[module] = found
 
     def judge(self) -> Judgements:
         for call, module in self.copies():
@@ -78,15 +79,6 @@ class FutureLeaks(Replaying):
             yield self.judgement(rule, seen, verdict, told, voice, moved=moved, replaced=length - cut)
 
 
-def _next_tokens(call: KeptCall, target: Tensor) -> _Next | None:
-    """The tokens of a call whose next ones are the targets of a loss."""
-    for key, axis in _candidates(call, target):
-        counts = _counting(call.inputs[key], target, axis)
-        if counts is not None:
-            return _Next(key, axis, counts)
-    return None
-
-
 def _candidates(call: KeptCall, target: Tensor) -> Iterator[tuple[str | int, int]]:
     """The inputs that are rows of tokens, as many as there are targets, with or without the first, and their axis."""
     for key, tokens in call.inputs.items():
@@ -97,8 +89,9 @@ def _candidates(call: KeptCall, target: Tensor) -> Iterator[tuple[str | int, int
                     yield key, axis
 
 
-def _counting(tokens: Tensor, target: Tensor, axis: int) -> Tensor | None:
-    """Which targets count, by sample and step, if they are the tokens one step on along an axis."""
+def _counting(call: KeptCall, target: Tensor, key: str | int, axis: int) -> Tensor | None:
+    """Which targets count, by sample and step, if they are the tokens of a call one step on along an axis."""
+    tokens: Tensor = call.inputs[key]
     shape = list(tokens.shape)
     shape[axis] = target.numel() // tokens.shape[1 - axis]
     wanted = target.detach().reshape(shape).movedim(axis, 1)[:, : tokens.shape[axis] - 1].to(tokens.device)

@@ -98,13 +98,11 @@ class Tracked:
             self._begin = [(ref(p), _part(p).clone()) for p in samples]
         self._before = []
         for p in samples:
-            is_dirty = p.grad is not None and self._is_dirty(p, p.grad)
-            self._before.append((p, p.grad, -1 if p.grad is None else p.grad._version, is_dirty))
-
-    def _is_dirty(self, parameter: Tensor, gradient: Tensor) -> bool:
-        known = self._left.get(id(parameter))
-        is_as_left = known is not None and known[0]() is gradient and known[1] == gradient._version
-        return is_as_left or bool(gradient.any())
+            gradient, known = p.grad, self._left.get(id(p))
+            version = -1 if gradient is None else gradient._version
+            is_as_left = known is not None and known[0]() is gradient and known[1] == version
+            is_dirty = gradient is not None and (is_as_left or bool(gradient.any()))
+            self._before.append((p, gradient, version, is_dirty))
 
     def look_after(self, call: events.BackwardCall, scaled: bool) -> bool:
         """Compare with the gradients after the backward pass. Returns whether it reached this optimizer."""
@@ -148,17 +146,14 @@ class Tracked:
         self.stale += self.is_polluted
         if look and self.reached:
             self.looked += 1
-            is_empty = self._is_empty()
+            gradients = [p.grad for p in self.parameters() if p.grad is not None]
+            is_set_to_zero = self.is_cleared and not any(bool(gradient.any()) for gradient in gradients)
+            is_empty = not gradients or is_set_to_zero  # what is computed as zero is a gradient
             self.empty += is_empty and not self.is_ahead
             self.early += is_empty and self.is_ahead
             self.has_moved()
         self.was_used = self.is_polluted or self.is_fresh or self.was_used
         self.is_fresh = self.is_scaled = False
-
-    def _is_empty(self) -> bool:
-        """Whether there are no gradients, or they have been set to zero. What is computed as zero is a gradient."""
-        gradients = [p.grad for p in self.parameters() if p.grad is not None]
-        return not gradients or (self.is_cleared and not any(bool(gradient.any()) for gradient in gradients))
 
     def has_moved(self) -> bool:
         """Whether a sample has had another value than before the first backward pass."""
@@ -250,30 +245,22 @@ class Gradients(Probe):
     def judge(self) -> Judgements:
         for tracked in self.tracked if self.run.settings.mode == "observe" else ():
             if tracked.reached:
-                yield from self._missing_step(tracked)
+                moved, is_over = tracked.has_moved(), self.run.ended_by in _OVER
+                is_used = bool(tracked.steps) or moved
+                is_enough = tracked.reached >= ENOUGH and (is_used or is_over or tracked.reached >= _MANY)
+                verdict, how = decided(is_enough and not is_used, is_enough), "moved" if moved else "never moved"
+                seen = tracked.seen(tracked.reached, *tracked.backward_stacks)
+                yield self.judgement("DL201", seen, verdict, "", alarm_if(is_over), steps=tracked.steps, how=how)
             if tracked.steps >= ENOUGH:
                 seen = tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks)
                 numbers = {"stale": tracked.stale, "steps": tracked.followed}
                 yield self.judgement("DL202", seen, repeated(tracked.stale), **numbers)
             if tracked.looked >= ENOUGH:
-                yield from self._empty(tracked)
-
-    def _missing_step(self, tracked: Tracked) -> Judgements:
-        """DL201."""
-        moved, is_over = tracked.has_moved(), self.run.ended_by in _OVER
-        is_used = bool(tracked.steps) or moved
-        is_enough = tracked.reached >= ENOUGH and (is_used or is_over or tracked.reached >= _MANY)
-        verdict, how = decided(is_enough and not is_used, is_enough), "moved" if moved else "never moved"
-        seen = tracked.seen(tracked.reached, *tracked.backward_stacks)
-        yield self.judgement("DL201", seen, verdict, "", alarm_if(is_over), steps=tracked.steps, how=how)
-
-    def _empty(self, tracked: Tracked) -> Judgements:
-        """DL203 and DL204."""
-        seen = tracked.seen(tracked.looked, *tracked.clear_stacks, *tracked.step_stacks)
-        found = {"empty": tracked.empty, "backwards": tracked.reached}
-        yield self.judgement("DL203", seen, repeated(tracked.empty), **found)
-        seen = tracked.seen(tracked.looked, *tracked.step_stacks, *tracked.backward_stacks)
-        yield self.judgement("DL204", seen, repeated(tracked.early), early=tracked.early)
+                seen = tracked.seen(tracked.looked, *tracked.clear_stacks, *tracked.step_stacks)
+                found = {"empty": tracked.empty, "backwards": tracked.reached}
+                yield self.judgement("DL203", seen, repeated(tracked.empty), **found)
+                seen = tracked.seen(tracked.looked, *tracked.step_stacks, *tracked.backward_stacks)
+                yield self.judgement("DL204", seen, repeated(tracked.early), early=tracked.early)
 
 
 def _part(parameter: Tensor) -> Tensor:

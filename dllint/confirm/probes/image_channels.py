@@ -4,14 +4,13 @@ their number before and after `Normalize` (DL509). Reads what was noted of them,
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import torch
 
-from dllint.confirm.evidence import Line, Voice
+from dllint.confirm.evidence import Line
 from dllint.confirm.inside.images import normalized
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Voice, decided
 
 _FEWEST = 16  # samples whose means say the order
 _CLEAR = 0.7  # correlation of the differences of their channels
@@ -34,14 +33,15 @@ class ImageChannels(PlaceProbe[_Images]):
     def judge(self) -> Judgements:
         notes = read_notes(self.run.settings.records)
         for order in (order for note in notes for order in note.get("orders", [])):
-            seen = self.at("DL505", _stack_at(order["place"]))
+            seen = self.at("DL505", tuple(Line(*each) for each in order["place"]))
             seen.count()
             seen.kinds[order["kind"]] += 1
             seen.means.append(order["means"])
             seen.as_red += order["as_red"]
         of_workers = [note for note in notes + read_notes(self.run.settings.records, "failure") if note["worker"] >= 0]
         for item in normalized() + [item for note in of_workers for item in note.get("normalized", [])]:
-            seen = self.at("DL509", _stack_at(item["made"]), _stack_at(item["called"]))
+            made, called = (tuple(Line(*each) for each in item[key]) for key in ("made", "called"))
+            seen = self.at("DL509", made, called)
             if item["changed"] or item["refused"] or not seen.looks:
                 seen.before, seen.after = item["before"], item["after"]
             seen.looks += item["calls"]
@@ -86,7 +86,3 @@ def _related(means: list[list[float]]) -> float:
     table = torch.tensor(means).double().T
     related, spread = torch.corrcoef(table)[0, 1].nan_to_num(), table.std(1)
     return float(related) if float(related.abs() * spread[0]) > _STEEP * float(spread[1]) else 0.0
-
-
-def _stack_at(place: list[list[Any]]) -> Stack:
-    return tuple(Line(path, line, function) for path, line, function in place)

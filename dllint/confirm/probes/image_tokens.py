@@ -13,13 +13,7 @@ _IMAGES = ("pixel", "image", "video", "vision", "visual", "patch")  # in the nam
 _ELSEWHERE = ("inputs_embeds", "past_key_values")  # where images may have gone in already
 
 
-class _Batches(Samples):
-    """Batches with places for images; wrong are those without images."""
-
-    token: int = 0
-
-
-class ImageTokens(PlaceProbe[_Batches]):
+class ImageTokens(PlaceProbe[Samples]):
     rule = "DL963"
     at_first = 5
 
@@ -27,14 +21,13 @@ class ImageTokens(PlaceProbe[_Batches]):
         named, config = event.arguments.keywords, config_of(event.model)
         if config is None or event.grad != "on" or any(named.get(name) is not None for name in _ELSEWHERE):
             return
-        tokens = [getattr(config, name, None) for name in _TOKENS]
-        known = [token for token in tokens if isinstance(token, int)]
+        known = [token for token in [getattr(config, name, None) for name in _TOKENS] if isinstance(token, int)]
         ids = event.arguments.get(0, "input_ids")
         if not known or not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dim() != 2:
             return
         seen = self.sample(stack_of(event))
         if seen is not None and bool(torch.isin(ids, ids.new_tensor(known)).any()):
-            seen.token = known[0]
+            seen.more["token"] = known[0]
             given = [name for name, value in named.items() if value is not None]
             floating = (value for value in event.arguments.positional[1:] if isinstance(value, Tensor))
             is_named = any(part in name for name in given for part in _IMAGES)

@@ -8,12 +8,12 @@ from itertools import islice
 from weakref import WeakSet
 
 import torch
-from torch import Tensor, nn
 
 from dllint.confirm.evidence import histogram
 from dllint.confirm.inside.parts import some
 from dllint.confirm.inside.stacks import frames
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
+from dllint.confirm.probes.events import Stack
 
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
 _NORMALISED, _DARK = -3.0, -1.5  # below what black becomes, and above what it and all close to it become
@@ -35,7 +35,7 @@ class _Inputs(Samples):
     means: list[float] = []
     broken: list[float] = []  # numbers that are not finite
     channels: list[list[float]] = []  # means, in the last call
-    values: Tensor | None = None
+    values: Tensor = torch.zeros(0)
     masks: int = 0  # calls in which it was -inf somewhere, and 0 elsewhere
     are_indices: bool = True  # whole numbers, of a few columns
     pretrained: int = 0  # calls with images of a model with weights of a library
@@ -52,18 +52,15 @@ class Inputs(PlaceProbe[_Inputs]):
             self._loaded.add(event.target)
 
     def on_model_forward(self, event: events.ModelForward) -> None:
-        first = next((value for value in event.arguments.all() if isinstance(value, Tensor)), None)
-        if event.grad == "on" and first is not None and _is_input(first):
+        first = next((value for value in event.arguments.all() if isinstance(value, Tensor)), torch.zeros(0))
+        is_dense = first.layout == torch.strided and first.is_floating_point()
+        if event.grad == "on" and is_dense and first.dim() > 1 and first.numel() >= _ELEMENTS:
             seen = self.sample(stack_of(event))
             if seen is not None:
                 seen.shape = seen.shape or list(first.shape)
-                self._look(seen, first.detach().float(), bool(self._loaded) and self._is_pretrained(event.model))
-
-    def _is_pretrained(self, module: nn.Module) -> bool:
-        """Whether a model is or has one that was loaded, and does not normalize by itself."""
-        parts = list(module.modules())
-        normalizes = any(hasattr(part, name) for part in parts[:2] for name in _NORMALISING)
-        return not normalizes and any(part in self._loaded for part in parts)
+                parts = list(event.model.modules()) if self._loaded else []
+                normalizes = any(hasattr(part, name) for part in parts[:2] for name in _NORMALISING)
+                self._look(seen, first.detach().float(), not normalizes and any(part in self._loaded for part in parts))
 
     def _look(self, seen: _Inputs, values: Tensor, is_pretrained: bool) -> None:
         """Take in a tensor. Reads from the device once."""
@@ -75,8 +72,7 @@ class Inputs(PlaceProbe[_Inputs]):
         is_whole = (finite == finite.round()).all().float()
         masks = (is_masking & values.isneginf().any()).float()
         numbers = [low, high, finite.mean(), broken, is_whole, masks]
-        images = values.dim() == 4 and values.shape[1] <= 4
-        if images:
+        if values.dim() == 4 and values.shape[1] <= 4:
             numbers += [*finite.mean((0, 2, 3)), *finite.std((0, 2, 3))]
         low_, high_, mean, not_finite, whole, masking, *channels = torch.stack(numbers).tolist()
         seen.lows.append(low_)
@@ -94,7 +90,7 @@ class Inputs(PlaceProbe[_Inputs]):
 
     def judge(self) -> Judgements:
         for number, seen in enumerate(self.noted(), 1):
-            bars = histogram([] if seen.values is None else seen.values.tolist())
+            bars = histogram(seen.values.tolist())
             if bars is not None:
                 self.run.record.pictures.histograms[f"input of a model ({named_place(seen.stacks[0], number)})"] = bars
             yield from self.judge_each(seen)
@@ -131,11 +127,6 @@ def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, str]]:
     else:
         large = large and not seen.are_indices
         yield "input-range", large or small, unscaled if large else twice if small else span
-
-
-def _is_input(value: Tensor) -> bool:
-    is_dense = value.layout == torch.strided and value.is_floating_point()
-    return is_dense and value.dim() > 1 and value.numel() >= _ELEMENTS
 
 
 def named_place(stack: Stack, number: int) -> str:

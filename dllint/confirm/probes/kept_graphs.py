@@ -16,16 +16,8 @@ _MANY = 5  # graphs at once
 _MOST = 64  # that are followed from each place
 
 
-class _Mark:
-    """Lives as long as the graph that it is put into."""
-
-    __slots__ = ("__weakref__",)
-
-
 class _Losses(Samples):
-    """The losses from one place."""
-
-    marks: list[tuple[ReferenceType[_Mark], int]] = []  # and the steps before each
+    marks: list[tuple[ReferenceType[set[None]], int]] = []  # each lives as long as a graph; and the steps before
     peak: int = 0  # graphs at once since the last backward pass
     thrown: int = 0  # graphs that lived at once and had no backward pass
     outlived: int = 0  # graphs that lived on over steps
@@ -44,7 +36,8 @@ class KeptGraphs(PlaceProbe[_Losses]):
         if seen is not None:
             metadata = getattr(call.result.grad_fn, "metadata", None)
             if metadata is not None and len(seen.marks) < _MOST:
-                mark = metadata[_KEY] = _Mark()
+                mark: set[None] = set()
+                metadata[_KEY] = mark
                 seen.marks.append((ref(mark), self.run.all_steps))
             seen.peak = max(seen.peak, seen.living())
 
@@ -69,8 +62,7 @@ class KeptGraphs(PlaceProbe[_Losses]):
         for seen in self.noted():
             if len(seen.marks) >= _MANY:
                 seen.living()
-                older = sum(before < self.run.all_steps for _, before in seen.marks)
-                seen.outlived = max(seen.outlived, older)
+                seen.outlived = max(seen.outlived, sum(before < self.run.all_steps for _, before in seen.marks))
 
     def judge(self) -> Judgements:
         if self.run.ended_by == "end":

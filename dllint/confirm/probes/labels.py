@@ -34,8 +34,7 @@ _DRIFT, _STEADY = 2.0, 1.5
 
 
 class _Labels(Samples):
-    """What the losses from one place were given; wrong are those that were refused for a label that is one too high, or
-    where the targets look padded."""
+    """What the losses from one place were given; wrong: refused for a label that is one too high, or targets padded."""
 
     classes: int = 0
     counts: Tensor = torch.zeros(0)  # of labels, by class
@@ -125,7 +124,6 @@ class Labels(PlaceProbe[_Labels]):
                 yield from self._drift(seen)
 
     def _balanced(self, seen: _Labels, counts: list[int]) -> Judgements:
-        """DL514 and DL517."""
         found = {"labels": counts[:_SHOWN], "zeros": counts[0], "number": sum(counts)}
         yield self.judgement("DL514", seen, decided(seen.wrong and not counts[0], counts[0]), **found)
         met = [count for count in counts if count]
@@ -141,13 +139,12 @@ class Labels(PlaceProbe[_Labels]):
     def _useful(self, seen: _Labels, counts: list[int]) -> Judgements:
         met, labels = sum(count > 0 for count in counts), sum(counts)
         is_contrastive = counts[0] > 0 and len(counts) >= labels / seen.looks - 2  # the first class of each is its own
-        facts = {
-            "labels-constant": met == 1 < len(counts) and labels >= _ELEMENTS and not is_contrastive,
-            "labels-ignored": any(share == 1 for share in seen.ignored),
-            "logits-too-large": seen.is_half and seen.highest > _HUGE_LOGIT,
-        }
-        for rule, is_wrong in facts.items():
-            is_enough = len(seen.logs) >= ENOUGH
+        is_enough = len(seen.logs) >= ENOUGH
+        for rule, is_wrong in (
+            ("labels-constant", met == 1 < len(counts) and labels >= _ELEMENTS and not is_contrastive),
+            ("labels-ignored", any(share == 1 for share in seen.ignored)),
+            ("logits-too-large", seen.is_half and seen.highest > _HUGE_LOGIT),
+        ):
             yield self.judgement(rule, seen, decided(is_enough and is_wrong, is_enough), met=met, labels=labels)
 
     def _drift(self, seen: _Labels) -> Judgements:
@@ -180,12 +177,10 @@ def _entropy(counts: list[int]) -> float:
 
 def _rows(target: Tensor) -> Tensor | None:
     """The targets as one row per sequence; None where they are none of sequences."""
-    if target.is_floating_point():
-        return None
     base = target._base
     if target.dim() == 1 and base is not None and base.numel() == target.numel():
         target = base
-    return target if target.dim() == 2 and min(target.shape) > 1 else None
+    return target if target.dim() == 2 and min(target.shape) > 1 and not target.is_floating_point() else None
 
 
 def _at_the_end(rows: Tensor) -> tuple[int, float, bool]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from statistics import fmean, median, pstdev
-from typing import Any
 from weakref import ref
 
 import torch
-from torch import Tensor, nn
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Tensor, decided, events, nn
+from dllint.confirm.probes.events import Stack, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
@@ -59,11 +59,13 @@ class Latents(PlaceProbe[_Seen]):
     _is_trained = False
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
-        config = getattr(vae, "config", None)
         seen = self.at(stack)
         if seen.calls == 1:
-            factor, shift = (_number(config, name) for name in ("scaling_factor", "shift_factor"))
-            seen.factor, seen.shift = factor, shift or 0.0
+            config = getattr(vae, "config", None)
+            get = config.get if isinstance(config, dict) else partial(getattr, config)
+            factor, shift = get("scaling_factor", None), get("shift_factor", None)
+            seen.factor = float(factor) if isinstance(factor, (int, float)) else None
+            seen.shift = float(shift) if isinstance(shift, (int, float)) else 0.0
         self._drawn.append(_Drawn(latents.shape, _some(latents), seen))
 
     def on_model_forward(self, event: events.ModelForward) -> None:
@@ -146,8 +148,3 @@ def _some(values: Tensor) -> Tensor:
     """Some numbers of the first samples, the same ones for each tensor of a shape."""
     rows = values.detach()[:_SAMPLES].flatten(1)
     return rows[:, :: max(1, rows.shape[1] // _ELEMENTS)][:, :_ELEMENTS].float().clone()
-
-
-def _number(config: Any, name: str) -> float | None:
-    found = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
-    return float(found) if isinstance(found, (int, float)) else None

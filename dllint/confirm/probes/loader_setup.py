@@ -37,8 +37,6 @@ _PLAIN = (type, Tensor, str, bytes, int, float, type(None))
 
 
 class _Loader(Notes):
-    """A loader, as its passes began."""
-
     start: str  # how its workers start; empty where it has none
     pins: bool
     unsendable: list[str] = []
@@ -124,28 +122,21 @@ def _unsendable(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[s
     if id(value) in seen or isinstance(value, _PLAIN):
         return
     seen.add(id(value))
+    usual = IterableDataset if isinstance(value, IterableDataset) else object
     if isinstance(value, FunctionType):
-        if not _can_be_found(value):
+        found: Any = sys.modules.get(value.__module__)
+        for part in value.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is None:  # where pickling looks for it
             yield f"`{name}` ({value.__qualname__})"
     elif isinstance(value, (*_BOUND, torch.Generator)):
         yield f"`{name}` ({type(value).__name__})"
-    elif depth and (isinstance(value, (list, tuple, dict)) or not any(_is_own(value, way) for way in _OWN_WAYS)):
+    elif depth and (
+        isinstance(value, (list, tuple, dict))  # else it may say itself how it is pickled
+        or all(getattr(type(value), way, None) is getattr(usual, way, None) for way in _OWN_WAYS)
+    ):
         for key, item in parts(value):
             yield from _unsendable(item, f"{name}{key}", depth - 1, seen)
-
-
-def _is_own(value: Any, way: str) -> bool:
-    """Whether an object says itself how it is pickled."""
-    usual = IterableDataset if isinstance(value, IterableDataset) else object
-    return getattr(type(value), way, None) is not getattr(usual, way, None)
-
-
-def _can_be_found(function: FunctionType) -> bool:
-    """Whether a function is where pickling looks for it."""
-    found: Any = sys.modules.get(function.__module__)
-    for part in function.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is not None
 
 
 def _unpinned(value: Any, name: str, depth: int) -> Iterator[str]:

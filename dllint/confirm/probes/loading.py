@@ -6,9 +6,8 @@ from __future__ import annotations
 from statistics import median
 from weakref import WeakKeyDictionary, ref
 
-from torch import Tensor, nn
-
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided, events, parameters_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Tensor, alarm_if, decided, nn, parameters_of
 from dllint.confirm.probes.movement import sample
 
 _HALF = 0.5  # of the parameters of a model

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
-from dllint.confirm.probes.graph import leaves, leaves_behind, nearest, operation, through_views
+from dllint.confirm.probes.graph import children, leaves, leaves_behind, nearest, operation, through_views
 
 _LOSSES = ("huber_loss", "mse_loss", "smooth_l1_loss")
 _PASSES = 6  # backward passes from each place that are all looked at
@@ -50,7 +50,11 @@ class LossGraphs(PlaceProbe[Samples]):
         self._is_told = self._derives = False
         is_detached = not any(root.requires_grad for root in call.roots)
         if is_detached or call.leaves is not None:
-            is_of_numbers = not is_detached and self._are_numbers(call.leaves or [])
+            held = {id(p) for tracked in self.run.gradients.tracked for p in tracked.parameters()}
+            ends = call.leaves or []
+            is_of_numbers = not is_detached and not any(  # made of numbers, and with no parameter among them
+                leaf.numel() > _SMALL or isinstance(leaf, nn.Parameter) or id(leaf) in held for leaf in ends
+            )
             for rule, is_wrong in (("DL205", is_detached), ("DL206", is_of_numbers)):
                 seen = self.at(rule, stack_of(call))
                 if is_wrong or not (is_detached or is_of_numbers):  # what one is about says nothing of the other
@@ -61,21 +65,13 @@ class LossGraphs(PlaceProbe[Samples]):
         for node in nearest(call.roots[0].grad_fn, _NEAR, but=_LINEAR):
             kind = operation(node)
             if kind == "LogSoftmax":
-                child = through_views(node.next_functions[0][0])
-                self._count("DL101", call, child is not None and operation(child) == "Softmax")
+                self._count("DL101", call, operation(through_views(node.next_functions[0][0])) == "Softmax")
             elif kind in ("Pow", "Abs", "SmoothL1Loss"):
                 difference = through_views(node.next_functions[0][0])
-                if difference is not None and operation(difference) in ("Sub", "Rsub"):
+                if operation(difference) in ("Sub", "Rsub"):
                     self._count("DL117", call, _is_of_all_with_all(difference))
                     if not derives and (answer := _learns_its_target(difference)) is not None:
                         self._count("DL956", call, answer)
-
-    def _are_numbers(self, ends: list[Tensor]) -> bool:
-        """Whether a graph ends at tensors made of numbers, and at no parameter."""
-        held = {id(p) for tracked in self.run.gradients.tracked for p in tracked.parameters()}
-        return all(
-            leaf.numel() <= _SMALL and not isinstance(leaf, nn.Parameter) and id(leaf) not in held for leaf in ends
-        )
 
     def _count(self, rule: str, call: events.BackwardCall, is_wrong: bool) -> None:
         seen = self.at(rule, stack_of(call))
@@ -109,7 +105,7 @@ def _is_of_all_with_all(difference: Any) -> bool:
 
 def _learns_its_target(difference: Any) -> bool | None:
     """DL956; None where neither part is such a target."""
-    parts = [child for child, _ in difference.next_functions if child is not None]
+    parts = children(difference)
     targets = [part for part in parts if _is_bootstrapped(part)]
     if len(parts) != 2 or len(targets) != 1:
         return None
@@ -125,14 +121,14 @@ def _do_meet(ours: list[Tensor] | None, theirs: list[Tensor] | None) -> bool | N
 def _is_bootstrapped(made_by: Any) -> bool:
     """Whether an operation adds what needs no gradients to a discounted value."""
     node = through_views(made_by)
-    parts = [child for child, _ in node.next_functions if child is not None] if node is not None else []
-    if node is None or operation(node) != "Add" or len(parts) != 1 or len(node.next_functions) != 2:
+    parts = children(node)
+    if operation(node) != "Add" or len(parts) != 1 or len(node.next_functions) != 2:
         return False
     node, has_discount = through_views(parts[0]), False
     for _ in range(_FACTORS):
-        if node is None or operation(node) != "Mul":
+        if operation(node) != "Mul":
             break
-        parts = [child for child, _ in node.next_functions if child is not None]
+        parts = children(node)
         factor = node._saved_other if node._saved_other is not None else node._saved_self
         is_discount = isinstance(factor, Tensor) and float(factor.min()) >= 0 and _DISCOUNT <= float(factor.max()) <= 1
         if len(parts) != 1 or not is_discount:

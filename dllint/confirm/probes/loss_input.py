@@ -19,27 +19,22 @@ _SQUASHING = ("Softmax", "Sigmoid")
 
 
 class _Inputs(Samples):
-    """What was seen of the inputs of a loss at one place."""
-
     low: float = 0.0
     high: float = 0.0
     computed_by: list[str] = []
 
 
 def _classes(values: Tensor) -> int:
-    """The axis of classes."""
     return 1 if values.dim() > 1 else 0
-
-
-def _are_probabilities(call: events.LossCall) -> bool | None:
-    values = call.input.detach()
-    if values.shape[_classes(values)] < 2:
-        return None
-    return origin(call.input) in _SQUASHING or are_probabilities(values, _classes(values))
 
 
 def _are_squashed(call: events.LossCall) -> bool:
     return origin(call.input) in _SQUASHING
+
+
+def _are_probabilities(call: events.LossCall) -> bool | None:
+    values, classes = call.input.detach(), _classes(call.input)
+    return None if values.shape[classes] < 2 else _are_squashed(call) or are_probabilities(values, classes)
 
 
 def _are_no_logarithms(call: events.LossCall) -> bool | None:
@@ -69,8 +64,7 @@ def _are_no_probabilities(call: events.LossCall) -> bool | None:
     if not call.target.is_floating_point() or not call.target.numel():
         return None
     target = call.target.detach().float()
-    sums = target.sum(_classes(target))
-    return bool((target < 0).any()) or bool(((sums - 1).abs() > _SUM).any())
+    return bool((target < 0).any()) or bool(((target.sum(_classes(target)) - 1).abs() > _SUM).any())
 
 
 def _is_no_logarithm(call: events.LossCall) -> bool | None:
@@ -113,21 +107,17 @@ class LossInput(PlaceProbe[_Inputs]):
             if seen is not None and answer is not None:
                 seen.what = f"calls of {call.function}"
                 if rule in _OF_INPUTS:
-                    self._look(seen, call)
+                    seen.what, (low, high) = call.function, _range(call.input.detach())
+                    seen.low = min(low, seen.low) if seen.looks else low
+                    seen.high = max(high, seen.high) if seen.looks else high
+                    if origin(call.input) not in seen.computed_by:
+                        seen.computed_by.append(origin(call.input))
                 seen.count(answer)
 
     def on_logits(self, logits: Tensor, stack: Stack) -> None:
         seen = self.sample("DL116", stack)
         if seen is not None and logits.shape[-1:] >= (2,):
             seen.count(are_probabilities(logits.detach(), -1))
-
-    def _look(self, seen: _Inputs, call: events.LossCall) -> None:
-        seen.what = call.function
-        low, high = _range(call.input.detach())
-        seen.low = min(low, seen.low) if seen.looks else low
-        seen.high = max(high, seen.high) if seen.looks else high
-        if origin(call.input) not in seen.computed_by:
-            seen.computed_by.append(origin(call.input))
 
     def judge_each(self, seen: _Inputs) -> Judgements:
         if not seen.looks:
@@ -146,8 +136,7 @@ class LossInput(PlaceProbe[_Inputs]):
 
 
 def are_probabilities(values: Tensor, classes: int) -> bool:
-    """Whether numbers lie in [0, 1], with rows along an axis that sum to 1. Makes nothing of their size, for which a
-    GPU may have no room."""
+    """Whether numbers lie in [0, 1], with rows along an axis that sum to 1. A GPU may have no room for their like."""
     low, high = _range(values)
     if not (low >= 0 and high <= 1):
         return False

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, Stack, Tensor, alarm_if, events, stack_of
-from dllint.confirm.probes.graph import operation, through_views
+from dllint.confirm.probes.graph import children, operation, through_views
 
 _FEW = 0.95  # share of what counts, above which nothing can be told
 _SAME = 0.02  # of the share, by which a mean may have been divided by hand
@@ -76,7 +76,7 @@ def _mask_of_mean(node: Any) -> tuple[Tensor, float | None] | None:
         if kind == "Mean" or (kind == "Sum" and factor is None):
             mask = _mask(node.next_functions[0][0])
             return None if mask is None else (mask, factor)
-        following = [child for child, _ in node.next_functions if child is not None]
+        following = children(node)
         if kind not in _PASSING or len(following) != 1:
             return None
         factor = _times(factor, node, kind)
@@ -96,10 +96,8 @@ def _times(factor: float | None, node: Any, kind: str) -> float | None:
 def _mask(node: Any) -> Tensor | None:
     """Which elements of a tensor of losses count."""
     node = through_views(node)
-    if node is None:
-        return None
     kind = operation(node)
-    inner = node.next_functions[0][0] if node.next_functions else None
+    inner = node.next_functions[0][0] if node is not None and node.next_functions else None
     mask: Tensor | None = None
     if kind in ("NllLoss", "NllLoss2D"):
         return node._saved_target != node._saved_ignore_index if node._saved_reduction == 0 else None
@@ -112,8 +110,7 @@ def _mask(node: Any) -> Tensor | None:
         inner = inner or node.next_functions[1][0]
     elif kind in ("Index", "MaskedSelect"):
         mask = torch.ones(1)
-    inner = through_views(inner)
-    return mask if inner is not None and operation(inner) in _LOSSES else None
+    return mask if operation(through_views(inner)) in _LOSSES else None
 
 
 def _zeros_and_ones(node: Any) -> tuple[Tensor | None, Any]:
@@ -132,6 +129,5 @@ def _ends_rows(mask: Tensor, rows: torch.Size) -> bool:
         mask = mask.view(rows)
     if mask.dim() != 2 or min(mask.shape) < 2:
         return False
-    counts = mask.int()
-    rises, falls = bool((counts[:, 1:] > counts[:, :-1]).any()), bool((counts[:, 1:] < counts[:, :-1]).any())
-    return rises != falls
+    steps = mask.int().diff(dim=1)
+    return bool((steps > 0).any()) != bool((steps < 0).any())

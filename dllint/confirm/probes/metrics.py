@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from torch import Tensor, nn
-
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, alarm_if, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, alarm_if, events, nn, repeated
+from dllint.confirm.probes.events import Stack, stack_of
 
 
 class Metrics(PlaceProbe[Samples]):
@@ -44,6 +43,5 @@ class Metrics(PlaceProbe[Samples]):
     def judge_each(self, seen: Samples) -> Judgements:
         ignored, own = self._common(), seen.place[1]
         if ignored and seen.looks >= ENOUGH:
-            ignores = "none" if own is None else f"class {own}"
-            found = {"ignores": ignores, "losses": ignored}
-            yield self.judgement("DL110", seen, seen.repeated, "", alarm_if(own is not None), **found)
+            found = {"ignores": "none" if own is None else f"class {own}", "losses": ignored}
+            yield self.judgement("DL110", seen, repeated(seen.wrong), "", alarm_if(own is not None), **found)

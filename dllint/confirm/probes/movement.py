@@ -9,15 +9,14 @@ is added. All of it shows in some elements of each matrix before and after some 
 from __future__ import annotations
 
 from statistics import median
-from weakref import ref
 
 import torch
-from torch import Tensor
+from torch.utils.weak import WeakIdRef
 
 from dllint.confirm.evidence import Layer, histogram
 from dllint.confirm.inside.devices import local
 from dllint.confirm.inside.parts import some
-from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, decided, events, parameters_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, Tensor, decided, events, parameters_of
 from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
@@ -37,9 +36,6 @@ _NEAR_TOP = 0.5  # of the highest learning rate, below which lost updates are me
 
 
 class _Seen(Notes):
-    """What was seen of a parameter in the steps that were looked at."""
-
-    parameter: ref[Tensor]
     layer: Layer
     looks: int = 0
     without: int = 0  # with no gradient
@@ -59,11 +55,8 @@ class _Moved(Notes):
 
 
 class _Steps(Notes):
-    """The steps of an optimizer that were looked at."""
-
     tracked: Tracked
-    layers: list[_Seen] = []
-    by_id: dict[int, _Seen] = {}  # of what exists; others may get the ids later
+    layers: dict[WeakIdRef, _Seen] = {}
     looks: int = 0
     empty: int = 0  # in which no parameter had a gradient
     compared: int = 0  # in which something had to move
@@ -121,12 +114,10 @@ class Movement(Probe):
             self._compare_b16(steps, [item for item in moved if item.begin.dtype == torch.bfloat16])
 
     def _of(self, steps: _Steps, parameter: Tensor) -> _Seen:
-        known = steps.by_id.get(id(parameter))
-        if known is None or known.parameter() is not parameter:
-            layer = Layer(self.run.names.of(parameter), list(parameter.shape), steps.tracked.kind)
-            known = steps.by_id[id(parameter)] = _Seen(ref(parameter), layer)
-            steps.layers.append(known)
-        return known
+        key = WeakIdRef(parameter)
+        if key not in steps.layers:
+            steps.layers[key] = _Seen(Layer(self.run.names.of(parameter), list(parameter.shape), steps.tracked.kind))
+        return steps.layers[key]
 
     def _compare(self, steps: _Steps, step: int, moved: list[_Moved]) -> None:
         """Compare matrices with what they were. Reads from the device once."""
@@ -188,7 +179,7 @@ class Movement(Probe):
                 yield self.judgement("DL310", seen, verdict, eps=steps.eps, **found)
             if steps.lost or steps.looks >= ENOUGH:
                 yield from self._lost(steps)
-            for layer in steps.layers:
+            for layer in steps.layers.values():
                 layer.layer.weights = histogram([] if layer.values is None else layer.values.float().tolist())
                 layer.layer.gradient = histogram([] if layer.gradient is None else layer.gradient.float().tolist())
                 self.run.record.pictures.layers.append(layer.layer)
@@ -205,7 +196,7 @@ class Movement(Probe):
 
     def _unmoved(self, steps: _Steps) -> Judgements:
         """Matrices whose gradient is zero, or never comes, while others of the optimizer have one."""
-        looked = [seen for seen in steps.layers if seen.looks >= ENOUGH]
+        looked = [seen for seen in steps.layers.values() if seen.looks >= ENOUGH]
         zero = [seen for seen in looked if seen.zero == seen.looks]
         without = [seen for seen in looked if seen.without == seen.looks]
         has_gradients = len(zero) + len(without) < len(looked)
@@ -230,7 +221,6 @@ class Movement(Probe):
         yield self.judgement("DL312", seen, verdict, told, early=fast, later=slow)
 
     def _lost(self, steps: _Steps) -> Judgements:
-        """DL316."""
         rates = [rate for rate, _ in steps.lost]
         top = max(rates, default=0.0)
         shares = [share for rate, share in steps.lost if rate >= _NEAR_TOP * top > 0]

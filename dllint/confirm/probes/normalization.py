@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Tensor, alarm_if, decided, events
-from dllint.confirm.probes.events import Stack, stack_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Tensor, alarm_if, decided, stack_of
 
 _LOOKS = 6  # calls of a model that are all looked at
 _MATERIAL = 0.1  # standard deviations
@@ -36,20 +36,17 @@ class Normalization(ObjectProbe[_Frozen]):
     def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on" and self.is_next_sampled(stack_of(event), _LOOKS):
             for layer in event.model.modules():
-                if isinstance(layer, _BatchNorm) and layer.affine and layer.running_mean is not None:
-                    self._look(layer, stack_of(event))
+                if not isinstance(layer, _BatchNorm) or not layer.affine or layer.running_mean is None:
+                    continue
+                is_known, seen = layer in self.known, self.of(layer, stack_of(event))
+                if seen is not None and (layer.weight.requires_grad or layer.bias.requires_grad):
+                    self.known[layer] = None  # it is trained at times
+                    self.seen.remove(seen)
+                elif seen is not None and is_known:
+                    seen.look(layer)
 
     def describe(self, thing: Any, *place: Any) -> _Frozen:
-        deviation = (thing.running_var + thing.eps).sqrt()
-        return _Frozen(stacks=place, mean=thing.running_mean.clone(), deviation=deviation)
-
-    def _look(self, layer: _BatchNorm, stack: Stack) -> None:
-        is_known, seen = layer in self.known, self.of(layer, stack)
-        if seen is not None and (layer.weight.requires_grad or layer.bias.requires_grad):
-            self.known[layer] = None  # it is trained at times
-            self.seen.remove(seen)
-        elif seen is not None and is_known:
-            seen.look(layer)
+        return _Frozen(stacks=place, mean=thing.running_mean.clone(), deviation=(thing.running_var + thing.eps).sqrt())
 
     def judge(self) -> Judgements:
         for layer, known in self.known.items():

@@ -13,11 +13,11 @@ from statistics import median
 from weakref import ReferenceType, ref
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.probes import events
-from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, alarm_if, decided, parameters_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Probe, Samples, alarm_if, decided, nn, parameters_of
 from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
@@ -31,8 +31,7 @@ _WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the
 
 
 class _Steps(Samples):
-    """The steps of an optimizer; those that are looked at are made with a scaler, and wrong are those of them with
-    gradients that are still scaled."""
+    """The steps of an optimizer; looks are those with a scaler, and wrong those of them with gradients still scaled."""
 
     shares: list[float] = []  # of the gradient, that are decay
     still: int = 0  # whose learning rates were all 0, before one was not
@@ -134,7 +133,7 @@ class Optimizers(Probe):
         for tracked, steps in self._steps.items():
             if steps.looks >= ENOUGH:
                 seen = tracked.seen(steps.looks, *tracked.step_stacks)
-                yield self.judgement("DL214", seen, steps.repeated, wrong=steps.wrong)
+                yield self.judgement("DL214", seen, decided(steps.wrong >= ENOUGH, not steps.wrong), wrong=steps.wrong)
             if steps.shares:
                 share, is_enough = median(steps.shares), len(steps.shares) >= ENOUGH
                 verdict = decided(is_enough and share >= _STRONG, is_enough and share <= _WEAK)

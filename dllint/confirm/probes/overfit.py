@@ -8,7 +8,7 @@ from statistics import median
 
 from torch.nn.modules.dropout import _DropoutNd
 
-from dllint.confirm.probes.base import Judgements, Probe, Verdict, events
+from dllint.confirm.probes.base import Judgements, Probe, decided, events
 from dllint.confirm.probes.gradients import Tracked
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
@@ -48,28 +48,20 @@ class Overfit(Losses):
         if len(losses) < 2:
             return
         first, last = losses[0], median(losses[-5:])
+        doubt = ", but several optimizers take turns" if len(self.optimizers) > 1 else ""
+        if not self.run.frozen_batches:
+            doubt = ", but no data loader gave batches that could be kept"
+        is_clear = first > 0 and not doubt
+        is_stuck = last >= _NOT_LEARNT * first and len(self.losses) >= _FEWEST and not _still_fall(losses)
         found = {"first": first, "last": last, "steps": len(losses), "frozen": self.run.frozen_batches}
-        seen, verdict = self.whole(looks=len(losses)), self._verdict(first, last)
-        yield self.judgement("overfit-one-batch", seen, verdict, self._doubt(), **found)
+        verdict = decided(is_clear and is_stuck, is_clear and last <= _LEARNT * first)
+        yield self.judgement("overfit-one-batch", self.whole(looks=len(losses)), verdict, doubt, **found)
         for loss in self.losses:
             self.run.trace("loss on one batch", loss)
 
-    def _verdict(self, first: float, last: float) -> Verdict:
-        if self._doubt() or first <= 0:
-            return "INCONCLUSIVE"
-        if last <= _LEARNT * first:
-            return "REFUTED"
-        is_stuck = last >= _NOT_LEARNT * first and len(self.losses) >= _FEWEST and not self._still_falls()
-        return "CONFIRMED" if is_stuck else "INCONCLUSIVE"
 
-    def _still_falls(self) -> bool:
-        """Whether the loss falls on at the end, step by step: it is learned, though slowly."""
-        losses = [loss for loss in self.losses if math.isfinite(loss)]
-        late = losses[-(len(losses) // 4) :]
-        steady = sum(after < before for before, after in pairwise(late)) >= _STEADY * (len(late) - 1)
-        return steady and late[0] - late[-1] >= _ON * (losses[0] - losses[-1])
-
-    def _doubt(self) -> str:
-        if not self.run.frozen_batches:
-            return ", but no data loader gave batches that could be kept"
-        return ", but several optimizers take turns" if len(self.optimizers) > 1 else ""
+def _still_fall(losses: list[float]) -> bool:
+    """Whether losses fall on at the end, step by step: it is learned, though slowly."""
+    late = losses[-(len(losses) // 4) :]
+    steady = sum(after < before for before, after in pairwise(late)) >= _STEADY * (len(late) - 1)
+    return steady and late[0] - late[-1] >= _ON * (losses[0] - losses[-1])

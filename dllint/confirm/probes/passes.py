@@ -33,7 +33,7 @@ class _Pass(Notes):
     """One pass over a loader: its first batch, and sums over the channels of its images."""
 
     batches: events.Batches
-    values: Tensor | None = None
+    values: Tensor = torch.zeros(0)  # where they are known
     sums: list[tuple[int, Tensor]] = []  # of each batch: images; means, means of squares
 
     @property
@@ -55,8 +55,7 @@ class Passes(Probe):
             self._distributed.setdefault(source)
         is_first = loader is not None and not batches.number
         if is_first and sampler is None and not isinstance(loader.dataset, IterableDataset):
-            plain = getattr(loader.batch_sampler, "sampler", loader.sampler)
-            self._shuffles[source] = isinstance(plain, RandomSampler)
+            self._shuffles[source] = isinstance(getattr(loader.batch_sampler, "sampler", loader.sampler), RandomSampler)
 
     def on_batch(self, batches: events.Batches, batch: Any) -> None:
         if batches.loader is None or batches.number >= _PASSES or batches.taken > _BATCHES:
@@ -87,9 +86,15 @@ class Passes(Probe):
         for source in self.run.feed.sources:
             passes_of = [self._passes[batches] for batches in source.passes if batches in self._passes]
             evaluating = [each for each in passes_of if each.evaluates]
-            comparable = [pair for pair in pairwise(evaluating) if _are_comparable(*pair)]
+            comparable = [  # which began with the same samples
+                (a, b)
+                for a, b in pairwise(evaluating)
+                if a.values.shape == b.values.shape
+                and a.values.numel()
+                and a.batches.indices[0] == b.batches.indices[0]
+            ]
             if evaluating:
-                different = sum(not torch.equal(a.values, b.values) for a, b in comparable)  # type: ignore[arg-type]
+                different = sum(not torch.equal(a.values, b.values) for a, b in comparable)
                 found = {"different": different, "compared": len(comparable)}
                 yield self.judgement("DL508", self.whole(), decided(different, comparable), **found)
         yield from self._scales()
@@ -105,11 +110,9 @@ class Passes(Probe):
         if len(orders) >= 2 and common >= _FEWEST and not any(_is_sequential(order[:common]) for order in orders):
             seen, verdict = self.whole(source.made, looks=len(orders)), decided(distinct < len(orders), True)
             found = {"distinct": distinct, "batches": common, "dataset": source.dataset}
-            voice = alarm_if(self._shuffles[source])
-            yield self.judgement("same-order-every-epoch", seen, verdict, "", voice, **found)
+            yield self.judgement("same-order-every-epoch", seen, verdict, "", alarm_if(self._shuffles[source]), **found)
 
     def _scales(self) -> Judgements:
-        """DL507."""
         training = _statistics([each for each in self._passes.values() if each.batches.trained])
         evaluation = _statistics([each for each in self._passes.values() if each.evaluates])
         if training is None or evaluation is None or len(training[1]) != len(evaluation[1]):
@@ -132,13 +135,6 @@ def _compared(orders: list[list[Any]]) -> tuple[int, int]:
 def _is_sequential(order: list[list[Any]]) -> bool:
     flat = [index for batch in order for index in batch]
     return flat == list(range(len(flat)))
-
-
-def _are_comparable(a: _Pass, b: _Pass) -> bool:
-    """Whether two passes began with the same samples."""
-    if a.values is None or b.values is None or a.values.shape != b.values.shape:
-        return False
-    return bool(a.batches.indices[0] == b.batches.indices[0])
 
 
 def _statistics(passes: list[_Pass]) -> tuple[int, Tensor, Tensor] | None:

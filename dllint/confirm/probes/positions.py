@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from dllint.confirm.inside.parts import config_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided, events, stack_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Tensor, alarm_if, decided, stack_of
 
 
 class _Model(Samples):
-    """A model whose configuration tells of its positions."""
-
     asked: str = ""  # the kind of scaling that the configuration asks for
     made: str = ""  # that which the layers were made with
     most: int = 0  # tokens that it was made for; 0 where it does not say

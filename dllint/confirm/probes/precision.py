@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Tensor, decided, events, stack_of
+from dllint.confirm.probes.events import Stack
 
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
@@ -34,13 +35,12 @@ class _Seen(Samples):
     full: int = 0  # in full precision
 
 
-class _Scales:
+class _Scales(Notes):
     """The scales of a scaler before its first update, and after each. They are read many at once, since to wait for a
     GPU in each step would keep the script from being ahead of it."""
 
-    def __init__(self) -> None:
-        self._known: list[float] = []
-        self._waiting: list[Tensor] = []
+    _known: list[float] = []
+    _waiting: list[Tensor] = []
 
     def add(self, scaler: Any) -> None:
         """Note the scale of now."""
@@ -101,8 +101,7 @@ class Precision(PlaceProbe[_Seen]):
             if len(skips) >= ENOUGH:
                 recent = skips[_SETTLING:][-_WINDOW:]
                 share = sum(recent) / len(recent) if recent else 0.0
-                is_gone = scales[-1] < max(1, scales[0] / _COLLAPSED)
-                verdict = decided(is_gone or share > _MANY, share <= _FEW)
+                verdict = decided(scales[-1] < max(1, scales[0] / _COLLAPSED) or share > _MANY, share <= _FEW)
                 found = {"first": scales[0], "last": scales[-1], "skipped": sum(skips)}
                 yield self.judgement("scale-collapse", self.whole(looks=len(skips)), verdict, **found)
 
@@ -111,9 +110,7 @@ class Precision(PlaceProbe[_Seen]):
             yield self.judgement("DL802", seen, seen.unanimous)
         elif products := seen.low + seen.full:
             seen.looks = min(seen.calls, ENOUGH)
-            is_enough = seen.looks >= ENOUGH
-            verdict = decided(is_enough and seen.full > seen.low, is_enough)
-            yield self.judgement("autocast-without-effect", seen, verdict, products=products)
+            yield self.judgement("autocast-without-effect", seen, seen.verdict(seen.full > seen.low), products=products)
 
 
 def _autocast_types() -> list[torch.dtype]:

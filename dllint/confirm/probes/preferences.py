@@ -9,15 +9,16 @@ of the same kind without gradients.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 from weakref import ReferenceType, ref
 
 import torch
-from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
-from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, decided, events, stack_of
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Optimizer, PlaceProbe, Samples, Tensor, decided, nn
+from dllint.confirm.probes.events import stack_of
 from dllint.confirm.probes.graph import nearest, operation
 from dllint.confirm.probes.movement import sample
 
@@ -81,8 +82,7 @@ class Preferences(PlaceProbe[_Pairs]):
         place = (stack_of(call),)
         if place in self.seen and self.sample(*place) is None:
             return
-        near = nearest(call.roots[0].grad_fn, _NEAR)
-        node = next((node for node in near if operation(node) == "LogSigmoid"), None)
+        node = next((node for node in nearest(call.roots[0].grad_fn, _NEAR) if operation(node) == "LogSigmoid"), None)
         pair = _policy_and_reference(calls) if node is not None else None
         if pair is not None:
             self._look(self.seen.get(place) or self.at(*place), node, *pair)
@@ -97,7 +97,10 @@ class Preferences(PlaceProbe[_Pairs]):
             seen.drops = any(part.training and part.p > 0 for part in policy.modules() if isinstance(part, _DropoutNd))
             sizes = [(parameter.numel(), parameter.requires_grad) for parameter in policy.parameters()]
             seen.share = sum(size for size, trained in sizes if trained) / max(sum(size for size, _ in sizes), 1)
-            seen.beta = _factor(node.next_functions[0][0])
+            made = node.next_functions[0][0]
+            factor = getattr(made, "_saved_other", None) if operation(made) == "Mul" else None
+            if isinstance(factor, Tensor) and factor.dim() == 0 and not factor.requires_grad:  # a number of the script
+                seen.beta = float(factor)
         seen.count()
         if steps and seen.rate:
             seen.after += 1
@@ -128,7 +131,6 @@ class Preferences(PlaceProbe[_Pairs]):
             yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), told)
 
     def _reference(self, seen: _Pairs) -> Judgements:
-        """DL911."""
         is_off = seen.begins and abs(seen.loss - _LN2) > _OFF
         has_moved = any(item.moved for item in seen.references)
         reasons = ["the reference moves while the policy is trained"] if has_moved else []
@@ -142,20 +144,12 @@ class Preferences(PlaceProbe[_Pairs]):
         yield self.judgement("DL911", seen, decided(reasons, is_good), told, moved=has_moved)
 
 
-def _factor(node: Any) -> float | None:
-    """The number of the script that a margin was multiplied by."""
-    other = getattr(node, "_saved_other", None) if node is not None and operation(node) == "Mul" else None
-    is_number = isinstance(other, Tensor) and other.dim() == 0 and not other.requires_grad
-    return float(other) if is_number else None  # type: ignore[arg-type]
-
-
 def _policy_and_reference(calls: list[tuple[ReferenceType[nn.Module], bool]]) -> tuple[nn.Module, nn.Module] | None:
     """A model that was called with gradients, and one of the same kind and size that was called without."""
-    modules = [(known(), with_gradients) for known, with_gradients in calls]
-    for policy, trained in modules:
-        for reference, also in modules:
-            if policy is not None and reference is not None and trained and not also:
-                sizes = [sum(parameter.numel() for parameter in module.parameters()) for module in (policy, reference)]
-                if policy is reference or (type(policy) is type(reference) and sizes[0] == sizes[1]):
-                    return policy, reference
+    modules = [(module, with_gradients) for known, with_gradients in calls if (module := known()) is not None]
+    for (policy, trained), (reference, also) in product(modules, modules):
+        if trained and not also:
+            sizes = [sum(parameter.numel() for parameter in module.parameters()) for module in (policy, reference)]
+            if policy is reference or (type(policy) is type(reference) and sizes[0] == sizes[1]):
+                return policy, reference
     return None

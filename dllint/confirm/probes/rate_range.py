@@ -31,7 +31,9 @@ class RateRange(Losses):
             group["lr"] = rate
 
     def judge(self) -> Judgements:
-        curve = _smooth([pair for pair in zip(self._rates, self.losses, strict=False) if math.isfinite(pair[1])])
+        pairs = [pair for pair in zip(self._rates, self.losses, strict=False) if math.isfinite(pair[1])]
+        around = [pairs[max(0, at - _AROUND) : at + _AROUND + 1] for at in range(len(pairs))]
+        curve = [(rate, median(loss for _, loss in near)) for (rate, _), near in zip(pairs, around, strict=True)]
         if len(curve) < _MOST_OF * self.run.settings.steps:
             return
         flat, steepest, lowest, diverging = _landmarks(curve)
@@ -44,12 +46,6 @@ class RateRange(Losses):
         for rate, loss in curve:
             self.run.trace("rate", rate)
             self.run.trace("loss by rate", loss)
-
-
-def _smooth(curve: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The curve with each loss replaced by the median of those around it."""
-    losses = [loss for _, loss in curve]
-    return [(rate, median(losses[max(0, at - _AROUND) : at + _AROUND + 1])) for at, (rate, _) in enumerate(curve)]
 
 
 def _landmarks(curve: list[tuple[float, float]]) -> tuple[float, float, float, float]:

@@ -13,13 +13,7 @@ _LOSSES = {
 """The rule about a loss, and the targets that it takes."""
 
 
-class _Calls(Samples):
-    """Calls from one place; wrong are those that were refused."""
-
-    told: str = ""  # why
-
-
-class Refusals(PlaceProbe[_Calls]):
+class Refusals(PlaceProbe[Samples]):
     def on_loss_call(self, call: events.LossCall) -> None:
         if call.function in _LOSSES:
             self.at(_LOSSES[call.function][0], stack_of(call)).count()
@@ -39,20 +33,19 @@ class Refusals(PlaceProbe[_Calls]):
         if indices.numel() and not indices.is_floating_point():
             low, high = int(indices.min()), int(indices.max())
             if high >= weight.shape[0]:
-                what = f"token {high} was looked up in an embedding of {weight.shape[0]} rows"
-                self._refused("DL904", stack, what)
+                self._refused("DL904", stack, f"token {high} was looked up in an embedding of {weight.shape[0]} rows")
             elif low < 0:
                 self._refused("DL904", stack, f"the index {low} was looked up in an embedding")
 
     def _refused(self, rule: str, stack: Stack, told: str) -> None:
         seen = self.at(rule, stack)
         seen.count(True)
-        seen.told = told
+        seen.more["told"] = told
 
     def judge(self) -> Judgements:
         refused = {(seen.rule, line) for seen in self.noted() if seen.wrong for line in seen.stacks[0]}
         for seen in self.noted():
             if seen.wrong:
-                yield self.judgement(seen.rule, seen, "CONFIRMED", seen.told)
+                yield self.judgement(seen.rule, seen, "CONFIRMED", seen.more["told"])
             elif seen.looks >= ENOUGH and not any((seen.rule, line) in refused for line in seen.stacks[0][:1]):
                 yield self.judgement(seen.rule, seen, "REFUTED")

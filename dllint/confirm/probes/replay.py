@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
+from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, ref
 
@@ -30,8 +31,6 @@ Inputs = dict[str | int, Any]  # arguments by position or name
 
 
 class KeptCall(Notes):
-    """The last call of a model."""
-
     module: ref[nn.Module]
     inputs: Inputs
     stack: Stack
@@ -158,17 +157,17 @@ class Culprit(Notes):
     stack: Stack
 
 
-class Trace:
+class Trace(Notes):
     """Two calls of a model, the inputs of which differ at chosen steps of one axis: where others begin to change."""
 
-    def __init__(self, module: nn.Module, chosen: Tensor) -> None:
-        self._module, self._chosen = module, chosen
-        self._told: list[tuple[str, list[Tensor]]] = []
-        self._at: int | None = None  # what of that the second call has come to
-        self._open: list[tuple[str, nn.Module, bool | None]] = []
-        self._size = 0
-        self.culprit: Culprit | None = None
-        self.confined: list[Culprit] = []  # modules that returned none
+    _module: nn.Module
+    _chosen: Tensor
+    _told: list[tuple[str, list[Tensor]]] = []
+    _at: int | None = None  # what of that the second call has come to
+    _open: list[tuple[str, nn.Module, bool | None]] = []
+    _size: int = 0
+    culprit: Culprit | None = None
+    confined: list[Culprit] = []  # modules that returned none
 
     def compare(self, first: Inputs, second: Inputs) -> tuple[list[Tensor], list[Tensor]]:
         """The outputs of both calls; none where a model draws in evaluation, too, or refuses the inputs."""
@@ -181,43 +180,35 @@ class Trace:
             self._at = 0
             return before, outputs(self._module, second)
 
-    def operate(self, name: str, operate: Callable[[], Any], given: Any) -> Any:
+    def _operate(self, name: str, operate: Callable[[], Any], given: Any, named: Any) -> Any:
         """Carry an operation out, and see what it makes of a change."""
-        was = self._compared(name, list(tensors(given)))
+        if name in ("__get__", "__set__", "size", "dim"):
+            return operate()
+        was = self._compared(name, list(tensors([given, named])))
         result = operate()
         now = self._compared(name, list(tensors(result)))
         if was is True and now is False and self.culprit is None and self._open:
             self.culprit = Culprit(self._open[-1][0], [module for _, module, _ in self._open], stack())
         return result
 
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        hooks = []
+    def _watched(self) -> ExitStack:
+        """Tells of each module and operation of the model, until it is left."""
+        watching = ExitStack()
         for name, part in self._module.named_modules():
-            hooks.append(part.register_forward_pre_hook(self._before(name), with_kwargs=True))
-            hooks.append(part.register_forward_hook(self._after(name)))
-        try:
-            with _Operations(self):
-                yield
-        finally:
-            for hook in hooks:
-                hook.remove()
+            watching.enter_context(part.register_forward_pre_hook(partial(self._enter, name), with_kwargs=True))
+            watching.enter_context(part.register_forward_hook(partial(self._leave, name)))
+        watching.enter_context(Operations(self._operate))
+        return watching
 
-    def _before(self, name: str) -> Any:
-        def hook(module: nn.Module, given: Any, named: Any) -> None:
-            with torch._C.DisableTorchFunction():
-                self._open.append((name, module, self._compared(name, [*tensors(given), *tensors(named)])))
+    def _enter(self, name: str, module: nn.Module, given: Any, named: Any) -> None:
+        with torch._C.DisableTorchFunction():
+            self._open.append((name, module, self._compared(name, [*tensors(given), *tensors(named)])))
 
-        return hook
-
-    def _after(self, name: str) -> Any:
-        def hook(module: nn.Module, given: Any, result: Any) -> None:
-            with torch._C.DisableTorchFunction():
-                now = self._compared(name, list(tensors(result)))
-            if self._open.pop()[2] is True and now:
-                self.confined.append(Culprit(type(module).__name__, [module], stack()))
-
-        return hook
+    def _leave(self, name: str, module: nn.Module, given: Any, result: Any) -> None:
+        with torch._C.DisableTorchFunction():
+            now = self._compared(name, list(tensors(result)))
+        if self._open.pop()[2] is True and now:
+            self.confined.append(Culprit(type(module).__name__, [module], stack()))
 
     def _compared(self, name: str, found: list[Tensor]) -> bool | None:
         """In the first call, keep some tensors; in the second, compare them with those that were kept."""
@@ -230,16 +221,15 @@ class Trace:
         return is_confined(known[1], list(map(_kept, found)), self._chosen) if known[0] == name else None
 
 
-class _Operations(TorchFunctionMode):
-    """Tells of each operation of torch's that is called by name."""
+class Operations(TorchFunctionMode):
+    """Has the operations of torch's carried out by a function, which is given the name and the arguments of each."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, carry_out: Callable[[str, Callable[[], Any], Any, Any], Any]) -> None:
         super().__init__()
-        self._trace = trace
+        self._carry_out = carry_out
 
     def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
-        name = getattr(function, "__name__", "")
-        if name in ("__get__", "__set__", "size", "dim"):
-            return function(*given, **(named or {}))
-        everything = [given, named or {}]
-        return self._trace.operate(name, lambda: function(*given, **(named or {})), everything)
+        """Have one carried out."""
+        named = named or {}
+        name = getattr(function, "__name__", str(function))
+        return self._carry_out(name, partial(function, *given, **named), given, named)

@@ -7,11 +7,11 @@ import re
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from torch.optim import Optimizer, lr_scheduler
+from torch.optim import lr_scheduler
 
 from dllint.confirm.evidence import counted_back
 from dllint.confirm.inside.parts import has_optimizer
-from dllint.confirm.probes.base import Judgements, Probe, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import Judgements, Optimizer, Probe, Stack, decided, events, stack_of
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
@@ -49,8 +49,7 @@ class Resumption(Probe):
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
-            seen = self.now(stack_of(event), place)
-            self.judge_now("DL713", seen, not is_restored, kind=type(scheduler).__name__)
+            self.judge_now("DL713", self.now(stack_of(event), place), not is_restored, kind=type(scheduler).__name__)
 
     def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         scaler = event.scaler

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
@@ -26,7 +28,7 @@ _KEPT = 2  # datasets: one to train on and one to evaluate on
 class _Data(Seen):
     """What the run has taken from a dataset: batches, of loaders over it."""
 
-    dataset: Any = None  # a reference to it
+    dataset: Callable[[], Any] = lambda: None  # a way to it that does not keep it alive
     last_index: int = -1  # where there is none
     met_last: bool = False
 
@@ -42,7 +44,9 @@ class Samples(Probe):
             self._kept.append(loader.dataset)
         if loader is not None and source not in self._sources and len(self._data) < _MOST:
             last = len(loader.dataset) - 1 if hasattr(loader.dataset, "__len__") else -1
-            made = _Data(stacks=(source.made,), dataset=_reference(loader.dataset), last_index=last)
+            made = _Data(stacks=(source.made,), last_index=last)
+            with suppress(TypeError):  # a list, for instance
+                made.dataset = ref(loader.dataset)
             self._sources[source] = self._data.setdefault(source.dataset, made)
 
     def on_batch(self, batches: events.Batches, batch: Any) -> None:
@@ -62,7 +66,6 @@ class Samples(Probe):
             yield from self._cached(data, [note for note in notes if note["dataset"] == key and note["worker"] >= 0])
 
     def _collated(self, data: _Data, failures: list[Any], notes: list[Any]) -> Judgements:
-        """DL406."""
         ragged = [failure for failure in failures if failure["kind"] == "collate"]
         lost = sorted({key for note in notes for key in note.get("lost", [])})
         told = f"{data.looks} batches were made of samples that fit together"
@@ -75,7 +78,6 @@ class Samples(Probe):
         yield self.judgement("DL406", data, verdict, told, alarm_if(ragged), failures=ragged, lost=lost)
 
     def _indexed(self, data: _Data, failures: list[Any]) -> Judgements:
-        """DL409 and DL410."""
         missing = [failure for failure in failures if failure["kind"] == "index"]
         if missing:
             told = f"a batch has an index that there is no sample for: {missing[0]['error']}"
@@ -98,7 +100,6 @@ class Samples(Probe):
             yield from self._beyond(data, dataset, content_of(first))
 
     def _beyond(self, data: _Data, dataset: Any, first: str) -> Judgements:
-        """DL409."""
         behind, error = _asked(dataset, len(dataset))
         if error is not None:
             wraps = not error and first == content_of(_asked(dataset, 0)[0]) == content_of(behind) != ""
@@ -106,7 +107,6 @@ class Samples(Probe):
             yield self.judgement("DL409", data, decided(wraps, error), told)
 
     def _cached(self, data: _Data, notes: list[Any]) -> Judgements:
-        """DL412."""
         for name in {name for note in notes for name in note.get("caches", {})}:
             sizes: dict[int, list[list[int]]] = defaultdict(list)  # by worker, around the first fetch of each pass
             for note in notes:
@@ -116,14 +116,6 @@ class Samples(Probe):
             found = {"cache": name, "sizes": {f"worker {worker}": taken for worker, taken in sizes.items()}}
             verdict = decided(again and thrown == again, again)
             yield self.judgement("DL412", data, verdict, thrown=thrown, again=again, **found)
-
-
-def _reference(dataset: Any) -> Any:
-    """A way to a dataset that does not keep it alive."""
-    try:
-        return ref(dataset)
-    except TypeError:  # a list, for instance
-        return lambda: None
 
 
 def _asked(dataset: Any, index: int) -> tuple[Any, str | None]:

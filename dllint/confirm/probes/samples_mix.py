@@ -28,17 +28,11 @@ class SamplesMix(Replaying):
 
     def judge(self) -> Judgements:
         for call, module in self.copies():
-            count = self._samples(call.inputs)
-            if count is not None:
+            given = [value for value in call.inputs.values() if isinstance(value, Tensor) and value.dim()]
+            count = given[0].shape[0] if given else 0
+            # as many as a loader puts into a batch, along one axis
+            if count in self._sizes and all(list(each.shape).count(count) <= 1 for each in given):
                 yield from self._judged(call, module, count)
-
-    def _samples(self, inputs: Inputs) -> int | None:
-        """How many samples a call is given, if its inputs have one axis of as many as a loader puts into a batch."""
-        given = [value for value in inputs.values() if isinstance(value, Tensor) and value.dim()]
-        if not given or given[0].shape[0] not in self._sizes:
-            return None
-        count = given[0].shape[0]
-        return count if all(list(each.shape).count(count) <= 1 for each in given) else None
 
     def _judged(self, call: KeptCall, module: nn.Module, count: int) -> Judgements:
         replaced = count // 2

@@ -9,11 +9,10 @@ from itertools import pairwise
 from statistics import mean
 from typing import Any
 
-from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Optimizer, Samples, Verdict, decided, events
+from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
@@ -60,7 +59,10 @@ class Schedulers(ObjectProbe[_Scheduler]):
 
     def before_backward(self, call: events.BackwardCall) -> None:
         if call.batches is not None:
-            self._lengths[_length(call.batches.loader)] += 1
+            try:
+                self._lengths[len(call.batches.loader)] += 1
+            except TypeError:  # a loader of an iterable dataset without a length, or one that is gone
+                self._lengths[0] += 1
         for seen in self.known.values() if self.seen else ():  # of schedulers that still exist
             if seen is not None and seen.losses and len(seen.losses[-1]) < _LOSSES and call.value is not None:
                 seen.losses[-1].append(call.value)
@@ -141,45 +143,28 @@ class Schedulers(ObjectProbe[_Scheduler]):
 
 def _horizon(scheduler: Any) -> float:
     """The steps that a schedule is made for; 0 where it does not say, or only warms up."""
-    if type(scheduler).__name__ in _WARMING_UP:
-        return 0.0
-    for name in _HORIZONS:
-        value = getattr(scheduler, name, None)
-        if isinstance(value, (int, float)) and value > 0:
-            return float(value)
-    milestones = getattr(scheduler, "milestones", None)
-    if milestones:
-        return float(max(milestones))
+    values = (getattr(scheduler, name, None) for name in _HORIZONS)
+    known = [float(value) for value in values if isinstance(value, (int, float)) and value > 0]
+    known += map(float, sorted(getattr(scheduler, "milestones", None) or ())[-1:])
     gamma = getattr(scheduler, "gamma", None)
-    return math.log(_LEFT) / math.log(gamma) if isinstance(gamma, float) and 0 < gamma < 1 else 0.0
+    known += [math.log(_LEFT) / math.log(gamma)] if isinstance(gamma, float) and 0 < gamma < 1 else []
+    return known[0] if known and type(scheduler).__name__ not in _WARMING_UP else 0.0
 
 
 def _verdict(known: _Scheduler) -> Verdict:
-    trend = _trend(known.values)
     if known.missing and not known.values:
         return "CONFIRMED"
-    if len(known.values) < ENOUGH or not trend:
-        return "INCONCLUSIVE"
-    if trend == ("up" if known.mode == "max" else "down"):
-        return "REFUTED"
+    way = 1 if known.mode == "max" else -1  # that the metric is to go
     losses = [mean(part) for part in known.losses if part]
     is_share = any(all(0 <= value <= bound for value in known.values) for bound in _BOUNDS)
     may_be_meant = known.mode == "min" and not is_share
     learns = len(losses) > 1 and losses[-1] < losses[0]
-    return decided(len(known.values) >= _METRICS and learns and not may_be_meant, False)
+    is_wrong = len(known.values) >= _METRICS and _go(known.values, -way) and learns and not may_be_meant
+    return decided(is_wrong, len(known.values) >= ENOUGH and _go(known.values, way))
 
 
-def _trend(values: list[float]) -> str:
-    """Whether numbers go ``up`` or ``down`` all in all, and in most of their changes."""
-    changes = [after - before for before, after in pairwise(values) if after != before]  # as of the best so far
-    ups, downs = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
-    if len(changes) > 1 and 100 * ups >= _MOST * len(changes) and values[-1] > values[0]:
-        return "up"
-    return "down" if len(changes) > 1 and 100 * downs >= _MOST * len(changes) and values[-1] < values[0] else ""
-
-
-def _length(loader: Any) -> int:
-    try:
-        return len(loader)
-    except TypeError:  # a loader of an iterable dataset without a length, or one that is gone
-        return 0
+def _go(values: list[float], way: int) -> bool:
+    """Whether numbers go up (1) or down (-1) all in all, and in most of their changes."""
+    changes = [way * (after - before) for before, after in pairwise(values) if after != before]  # as of the best so far
+    most = sum(change > 0 for change in changes)
+    return len(changes) > 1 and 100 * most >= _MOST * len(changes) and way * (values[-1] - values[0]) > 0

@@ -7,18 +7,17 @@ the mode of the model.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
-from torch.overrides import TorchFunctionMode
 
-from dllint.confirm.evidence import Judgement, Verdict, Voice
+from dllint.confirm.evidence import Judgement
 from dllint.confirm.inside.workers import random_states_kept
-from dllint.confirm.probes.base import ENOUGH, Judgements, Tensor, alarm_if, decided, events, nn
-from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, called
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, Tensor, Verdict, Voice, alarm_if, decided, events, nn
+from dllint.confirm.probes.replay import Inputs, KeptCall, Operations, Replaying, called
 
 _MOST_FEATURES = 64
 _SLOW = 2.0  # seconds of a call, above which features are not tried one by one
@@ -54,11 +53,11 @@ class _Trial:
 
     def judge(self) -> Judgements:
         """What the outputs depend on. Nothing where the model does not take its own inputs in evaluation."""
-        begin = time.perf_counter()
+        begin, spy = time.perf_counter(), _Spy()
         try:
             plain = self._outputs({}) if self._tensors else None
             is_slow = time.perf_counter() - begin > _SLOW
-            with _Spy() as spy:
+            with Operations(spy.note):
                 again = self._outputs({}) if self._tensors else None
         except Exception:  # the model has another signature in evaluation, or needs what is gone
             return
@@ -66,7 +65,10 @@ class _Trial:
             return
         scale = float(plain.std()) or float(plain.abs().max()) or 1.0
         noise = float((again - plain).abs().max()) / scale
-        yield from self._randomness(noise, list(spy.dropped), list(spy.drawn))
+        differs, dropped, drawn = noise > _NO_EFFECT, list(spy.dropped), list(spy.drawn)
+        told = f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
+        verdict, found = decided(differs and dropped, not differs), {"dropped": dropped, "drawn": drawn}
+        yield self._told("random-in-evaluation", verdict, told, "alarm", difference=noise, **found)
         if noise <= _NOISE and self._probe.run.steps:
             yield from self._ignored(plain, scale, noise)
             yield from self._useless(plain, scale, noise) if not is_slow else ()
@@ -89,11 +91,6 @@ class _Trial:
 
     def _told(self, rule: str, verdict: Verdict, told: str, voice: Voice, **found: Any) -> Judgement:
         return self._probe.judgement(rule, self._probe.seen_at(self._call), verdict, told, voice, **found)
-
-    def _randomness(self, noise: float, dropped: list[str], drawn: list[str]) -> Judgements:
-        differs, found = noise > _NO_EFFECT, {"difference": noise, "dropped": dropped, "drawn": drawn}
-        told = f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
-        yield self._told("random-in-evaluation", decided(differs and dropped, not differs), told, "alarm", **found)
 
     def _ignored(self, plain: Tensor, scale: float, noise: float) -> Judgements:
         """Give each input to the next sample of the batch."""
@@ -119,8 +116,7 @@ class _Trial:
         for column in range(first.shape[1]):
             changed = first.clone()
             changed[:, column] = first[:, column].roll(1, 0)
-            varies = _varies(changed[:, column])
-            effect = self._effect({self._tensors[0]: changed}, plain, scale) if varies else None
+            effect = self._effect({self._tensors[0]: changed}, plain, scale) if _varies(changed[:, column]) else None
             features |= {} if effect is None else {column: effect}
         if features:
             useless = [column for column, effect in features.items() if effect <= max(_NO_EFFECT, noise)]
@@ -152,18 +148,14 @@ class _Trial:
         return None
 
 
-class _Spy(TorchFunctionMode):
-    """While it is entered, notes functions that drop (``dropped``) and others that draw (``drawn``)."""
+class _Spy(Notes):
+    """Notes functions that drop (``dropped``) and others that draw (``drawn``)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.dropped: dict[str, None] = {}
-        self.drawn: dict[str, None] = {}
+    dropped: dict[str, None] = {}
+    drawn: dict[str, None] = {}
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def note(self, name: str, operate: Callable[[], Any], args: Any, given: Any) -> Any:
         """Note a function, and call it."""
-        given = kwargs or {}
-        name = getattr(func, "__name__", str(func))
         if "dropout" in name:
             probability = args[1] if len(args) > 1 else given.get("p", 0.5)
             training = args[2] if len(args) > 2 else given.get("training", True)
@@ -173,7 +165,7 @@ class _Spy(TorchFunctionMode):
             self.dropped.setdefault(name)
         elif name.rstrip("_").startswith(_DRAWING):
             self.drawn.setdefault(name)
-        return func(*args, **given)
+        return operate()
 
 
 @contextmanager

@@ -20,8 +20,7 @@ class Spectral(Probe):
         for layer in event.model.modules() if self.is_new(event.model) else ():
             for hook in layer._forward_pre_hooks.values():
                 if isinstance(hook, SpectralNorm):
-                    used = 1.0 if layer.training else _ratio(layer, hook)
-                    self._ratios.setdefault(stack_of(event), []).append(used)
+                    self._ratios.setdefault(stack_of(event), []).append(1.0 if layer.training else _ratio(layer, hook))
 
     def judge(self) -> Judgements:
         for stack, ratios in self._ratios.items():

@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import Any
 from weakref import ReferenceType, ref
 
-from torch import Tensor, nn
-
 from dllint.confirm.inside.parts import config_of
-from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, PlaceProbe, Samples, Tensor, decided, events, nn
+from dllint.confirm.probes.events import Stack, stack_of
 
 _IGNORED = -100
 _BATCHES = 5  # from which ends of texts that are ignored are no chance

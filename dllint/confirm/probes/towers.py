@@ -12,9 +12,8 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, Notes, ObjectProbe, Samples, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, events, stack_of
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -25,17 +24,8 @@ _DEPTH = 3  # dots in the name of a part
 _APART = 100.0  # times as far
 
 
-class _Part(Notes):
-    """Of one part: its trainable parameters, and the steps in which one of them had a gradient."""
-
-    trainable: int = 0
-    fed: int = 0
-
-
 class _Model(Samples):
-    """A model of several modalities, and its parts by name."""
-
-    parts: dict[str, _Part] = {}
+    parts: dict[str, list[int]] = {}  # by name: trainable parameters, and the steps in which one had a gradient
 
 
 class Towers(ObjectProbe[_Model]):
@@ -46,24 +36,28 @@ class Towers(ObjectProbe[_Model]):
             self.of(event.model, stack_of(event))
 
     def describe(self, thing: Any, *place: Any) -> _Model | None:
-        names = _parts(thing)
-        return _Model(stacks=place, parts={name: _Part() for name in names}) if names else None
+        named = [name for name, _ in thing.named_modules() if name and name.count(".") <= _DEPTH]
+        sees = _outermost([name for name in named if _SEES.match(name.rpartition(".")[2])])
+        others = _outermost([name for name in named if _OTHER.match(name.rpartition(".")[2])])
+        is_meant = sees and others  # else it is of one modality
+        return _Model(stacks=place, parts={name: [0, 0] for name in (*sees, *others)}) if is_meant else None
 
     def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         for module, model in self.due():
             model.count()
-            for name, part in model.parts.items():
+            for name, counts in model.parts.items():
                 trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
-                part.trainable = max(part.trainable, len(trainable))
+                counts[0] = max(counts[0], len(trainable))
                 norms = [p.grad.norm() for p in trainable if p.grad is not None]
-                part.fed += bool(norms) and bool(torch.stack(norms).max() > 0)
+                counts[1] += bool(norms) and bool(torch.stack(norms).max() > 0)
 
     def judge_each(self, seen: _Model) -> Judgements:
-        trained = {name: part for name, part in seen.parts.items() if part.trainable}
-        if any(part.fed for part in trained.values()):
-            still, is_enough = [name for name, part in trained.items() if not part.fed], seen.looks >= ENOUGH
-            found = {"parts": {name: [part.trainable, part.fed] for name, part in seen.parts.items()}}
-            yield self.judgement("DL961", seen, decided(is_enough and still, not still), still=still, **found)
+        trained = {name: fed for name, (trainable, fed) in seen.parts.items() if trainable}
+        if any(trained.values()):
+            still, found = [name for name, fed in trained.items() if not fed], {"parts": seen.parts}
+            yield self.judgement(
+                "DL961", seen, decided(seen.looks >= ENOUGH and still, not still), still=still, **found
+            )
             yield from self._paced(seen, list(trained))
 
     def _paced(self, seen: _Model, names: list[str]) -> Judgements:
@@ -78,14 +72,6 @@ class Towers(ObjectProbe[_Model]):
             apart = max(paces.values()) / min(paces.values())
             told = ", ".join(f"{pace:.2g} in `{name}`" for name, pace in paces.items())
             yield self.judgement("DL962", seen, decided(apart > _APART, True), told, paces=paces)
-
-
-def _parts(module: nn.Module) -> list[str]:
-    """The names of the parts; empty where the model is of one modality."""
-    named = [name for name, _ in module.named_modules() if name and name.count(".") <= _DEPTH]
-    sees = _outermost([name for name in named if _SEES.match(name.rpartition(".")[2])])
-    others = _outermost([name for name in named if _OTHER.match(name.rpartition(".")[2])])
-    return [*sees, *others] if sees and others else []
 
 
 def _outermost(names: list[str]) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-from types import FrameType
 from typing import Any
 
 from dllint.confirm.inside.stacks import frames
@@ -48,19 +47,15 @@ class Trainers(Probe):
             return
         self._looks += 1
         for frame in frames():
-            ending = _CALLS.get(frame.f_code.co_name)
-            if ending and str(frame.f_globals.get("__name__")).endswith(ending):
-                self._look(frame)
-
-    def _look(self, frame: FrameType) -> None:
-        given, place = frame.f_locals, stack_of(frame)
-        trainer = given.get("self")
-        if trainer is None or not self.is_new(trainer):
-            return
-        if frame.f_code.co_name == "train":
-            self._transformers(getattr(trainer, "args", None), given.get("resume_from_checkpoint"), place)
-        else:
-            self._lightning(trainer, given.get("ckpt_path"), place)
+            name, module = frame.f_code.co_name, str(frame.f_globals.get("__name__"))
+            given = frame.f_locals if name in _CALLS and module.endswith(_CALLS[name]) else {}
+            trainer = given.get("self")
+            if trainer is None or not self.is_new(trainer):
+                continue
+            if name == "train":
+                self._transformers(getattr(trainer, "args", None), given.get("resume_from_checkpoint"), stack_of(frame))
+            else:
+                self._lightning(trainer, given.get("ckpt_path"), stack_of(frame))
 
     def _transformers(self, args: Any, resumes_from: Any, place: Stack) -> None:
         told = getattr(args, "resume_from_checkpoint", None)
@@ -78,11 +73,7 @@ class Trainers(Probe):
     def _lightning(self, trainer: Any, path: Any, place: Stack) -> None:
         callbacks = [each for each in getattr(trainer, "callbacks", []) if hasattr(each, "monitor")]
         if path == "last":
-            keeps = any(getattr(each, "save_last", None) for each in callbacks)
-            what = (
-                f"training resumes from the last checkpoint, and {'one is kept' if keeps else 'no callback keeps one'}"
-            )
-            self.judge_now("DL710", self.now(place), not keeps, what)
+            self.judge_now("DL710", self.now(place), not any(getattr(each, "save_last", None) for each in callbacks))
         modes = [(each.monitor, getattr(each, "mode", "")) for each in callbacks if isinstance(each.monitor, str)]
         self._directions([(metric, mode == "max") for metric, mode in modes if mode in ("min", "max")], place)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from weakref import ReferenceType, ref
 
-from torch import nn
-
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided, events
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided, events, nn, stack_of
 from dllint.confirm.probes.evaluation import is_modal
-from dllint.confirm.probes.events import Stack, stack_of
+from dllint.confirm.probes.events import Stack
 
 _MOST = 16  # calls before a backward pass that are remembered
 _Called = tuple[ReferenceType[nn.Module], bool]  # a model that was called, and whether in training mode

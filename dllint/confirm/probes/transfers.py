@@ -10,11 +10,9 @@ import math
 from collections import deque
 from typing import Any
 
-from torch import Tensor
-
 from dllint.confirm.inside.parts import leaves, some
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, decided, events
-from dllint.confirm.probes.events import Stack, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, Tensor, alarm_if, decided, events
+from dllint.confirm.probes.events import stack_of
 
 _FIRST = 200  # batches that are all looked at
 _ELEMENTS = 1024  # of a tensor that are compared

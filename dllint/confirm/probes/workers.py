@@ -32,8 +32,7 @@ class Workers(Probe):
             for generator, (before, after) in note["states"].items() if name in training else ():
                 if before != after and (worker >= 0 or generator in _GLOBAL):
                     draws[generator][worker, epoch] = [before, after]
-        held = {name: seen for name, seen in draws.items() if name not in _GLOBAL}
-        yield from self._drawn("DL401", held)
+        yield from self._drawn("DL401", {name: seen for name, seen in draws.items() if name not in _GLOBAL})
         yield from self._drawn("DL402", {name: seen for name, seen in draws.items() if name in _GLOBAL})
         yield from self._drawn("DL403", {"torch": draws.get("torch", {})}, "")  # of which DL402 speaks as well
         for name, by_pass in begun.items():
@@ -45,14 +44,14 @@ class Workers(Probe):
         for name, seen, verdict, how in repeating or verdicts:
             told = f"`{name}` was drawn from in {len({worker for worker, _ in seen})} workers: {how}"
             states = {f"worker {worker}, epoch {epoch}": state for (worker, epoch), state in sorted(seen.items())}
-            looks = self.whole(looks=len(seen))
-            yield self.judgement(rule, looks, verdict, told, voice, generator=name, draws=states)
+            yield self.judgement(rule, self.whole(looks=len(seen)), verdict, told, voice, generator=name, draws=states)
 
     def _shared(self, name: str, compared: list[list[Any]]) -> Judgements:
-        """DL404."""
         if compared:
             made = {source.dataset: source.made for source in self.run.feed.sources}
-            is_changed = any(_is_drawn_without_labels(note) for notes in compared for note in notes)
+            unlabeled = [note for notes in compared for note in notes if not note["labels"]]
+            # samples were changed at random, and nothing tells which they are
+            is_changed = any(before != after for note in unlabeled for before, after in note["states"].values())
             repeated, seen = sum(map(_repeat, compared)), self.whole(made.get(name, ()), looks=len(compared))
             yield self.judgement("DL404", seen, decided(repeated, not is_changed), dataset=name, repeated=repeated)
 
@@ -75,8 +74,3 @@ def _repeat(notes: list[Any]) -> bool:
     """Whether two of the workers began with the same."""
     labels = [note["labels"] for note in notes if note["labels"]]
     return len({note["content"] for note in notes}) < len(notes) or len(set(labels)) < len(labels)
-
-
-def _is_drawn_without_labels(note: Any) -> bool:
-    """Whether samples were changed at random, and nothing tells which they are."""
-    return not note["labels"] and any(before != after for before, after in note["states"].values())

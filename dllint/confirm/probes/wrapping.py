@@ -11,9 +11,9 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Stack, decided, events, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, Tensor, decided, events, nn, stack_of
+from dllint.confirm.probes.events import Stack
 
 _MOST = 256  # parameters
 
@@ -22,13 +22,7 @@ _Wrapped = tuple[Stack, list[tuple[ref[Tensor], Any]]]
 """Where a model was wrapped, and its parameters with the nodes that add up their gradients. The wrapper holds both."""
 
 
-class _Calls(Samples):
-    """The calls of a wrapped model; wrong are parameters that were moved."""
-
-    parameters: int = 0
-
-
-class Wrapping(PlaceProbe[_Calls]):
+class Wrapping(PlaceProbe[Samples]):
     at_first = ENOUGH
     _wrapped: WeakKeyDictionary[nn.Module, _Wrapped] = WeakKeyDictionary()
 
@@ -44,10 +38,10 @@ class Wrapping(PlaceProbe[_Calls]):
         if seen is not None:
             alive = [(p, node) for known, node in wrapped if (p := known()) is not None and p.requires_grad]
             seen.looks += 1
-            seen.parameters = len(alive)
-            seen.wrong = max(seen.wrong, sum(_accumulator(p) is not node for p, node in alive))
+            seen.more["parameters"] = len(alive)
+            seen.wrong = max(seen.wrong, sum(_accumulator(p) is not node for p, node in alive))  # that were moved
 
-    def judge_each(self, seen: _Calls) -> Judgements:
+    def judge_each(self, seen: Samples) -> Judgements:
         yield self.judgement("DL806", seen, decided(seen.wrong, True))
 
 
