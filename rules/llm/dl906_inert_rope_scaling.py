@@ -30,8 +30,8 @@ are loaded again; `None`; programs that make the rotary layers anew (`_init_rope
 longer than the model was made for only a run can tell.
 
 ## On real code
-399 public repositories, 12 of them made to train language models: no finding, as one sets a scaling, in configurations
-before the model is made.
+440 public repositories, 12 of them made to train language models: no finding. One of them sets a scaling, in the
+configuration that the model is made with.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ reference, adapters or probabilities computed before; models that nothing change
 saved and loaded again; releases before trl 0.29 (`KTOTrainer`: 1.2), which copy the model.
 
 ## On real code
-17 public repositories that train language models, of which 9 learn from preferences: no finding.
+440 public repositories, of which 11 learn from preferences: no finding.
 """
 
 from __future__ import annotations
