@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Iterator
 
 from dllint.context.base import ProgramView
@@ -59,6 +60,16 @@ class Expressions(ProgramView):
     def reads_after(self, name: str, place: Site) -> Iterator[ast.Name]:
         """Where the value that a variable has at a place is read later on; functions within may read it at any time."""
         return later_reads(name, place, place.module)
+
+    def code_says(self, pattern: str) -> bool:
+        """Whether code of the program's file or of one that it imports has a regular expression: no comment, no prose.
+
+        Strings of one word are code: they may be names that something is looked up by.
+        """
+        compiled = re.compile(pattern)
+        project = self._machine.project
+        modules = (module for module in project.closure(self.program.module) if module.contains(compiled))
+        return any(compiled.search(module.code) is not None for module in project.reading_each(modules))
 
     def number_at(self, place: Site) -> float | None:
         """The number that an expression is: written out, computed from such, or a constant at the top of the file."""

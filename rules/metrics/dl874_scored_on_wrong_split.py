@@ -66,6 +66,7 @@ from dllint.api import (
     Symbol,
     Value,
     alternatives,
+    nodes_of,
 )
 
 _DRAWN = ("torch.rand", "numpy.random.")
@@ -126,6 +127,7 @@ class ScoredOnWrongSplit(Rule):
                 yield self._report_loader(event, other, ctx)
         yield from self._same_split(ctx)
         yield from self._chosen_by_test(ctx)
+        yield from self._stands_for_validation(ctx)
 
     def _report_unread(self, event: LoaderCreated, unread: Site, ctx: Context) -> Finding:
         name, left = _name_of_loader(event), ctx.source_of(unread)
@@ -223,6 +225,64 @@ class ScoredOnWrongSplit(Rule):
             trace=[(score, "what is best is decided here"), (event.site, "this state is kept")],
             pedantic=True,
         )
+
+    def _stands_for_validation(self, ctx: Context) -> Iterator[Finding]:
+        """Test sets under the name of the validation, by which a checkpoint is chosen: `("val", test_loader)`."""
+        reported: set[int] = set()
+        for event in ctx.all_of(StateSaved, StateTaken):
+            for score in ctx.compared_with_best(event):
+                asked = {each for test in ctx.ancestors(score, ast.If) for each in _texts_in(test.test)}
+                for entry, unread in _called_validation(event, asked, ctx):
+                    if id(entry) not in reported:
+                        reported.add(id(entry))
+                        yield self._report_name(event, Site(event.site.module, entry), score, unread, ctx)
+
+    def _report_name(self, event: Event, entry: Site, score: Site, unread: str, ctx: Context) -> Finding:
+        name = ctx.source_of(entry)
+        return ctx.finding(
+            self,
+            entry,
+            f"`{name}` goes under the name of the validation and chooses the best checkpoint; nothing reads `{unread}`",
+            on=[event],
+            assuming=[Assumption("name", f"`{name}` is of the test set, as its name says")],
+            effect="its score is that of the luckiest epoch, and too good",
+            help=f"give it `{unread}`, and test once",
+            trace=[(entry, "is said to be the validation"), (score, "what is best is decided here")],
+        )
+
+
+def _texts_in(node: ast.expr) -> list[str]:
+    return [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+
+
+def _called_validation(event: Event, asked: set[str], ctx: Context) -> Iterator[tuple[ast.Name, str]]:
+    """The test sets that stand, where an event is, beside one of some words for the validation, whose own is unread."""
+    within = event.frame.definition.node if event.frame.definition is not None else event.site.module.tree
+    for node in nodes_of(within).of(ast.Tuple, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else [tuple(node.elts[:2])]
+        for key, value in (pair for pair in pairs if len(pair) == 2):
+            word = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+            if word in asked and ctx.speaks_of("validation-set", word) and isinstance(value, ast.Name):
+                unread = _unread_beside(value.id, within, ctx)
+                if unread and ctx.speaks_of("test-set", value.id) and not ctx.speaks_of("validation-set", value.id):
+                    yield value, unread
+
+
+def _unread_beside(name: str, within: ast.AST, ctx: Context) -> str:
+    """The variable that nothing reads, and that is called as another one is, but for the word for the test set."""
+    words = name.lower().split("_")
+    given = {each.arg for each in nodes_of(within).of(ast.arg)}
+    names = nodes_of(within).names
+    for other in (*given, *names):
+        parts = other.lower().split("_")
+        differing = [(mine, its) for mine, its in zip(words, parts, strict=False) if mine != its]
+        is_bound = other in given or any(isinstance(each.ctx, ast.Store) for each in names[other])
+        is_read = any(not isinstance(each.ctx, ast.Store) for each in names.get(other, ()))
+        if len(words) == len(parts) and len(differing) == 1 and is_bound and not is_read:
+            mine, its = differing[0]
+            if ctx.speaks_of("test-set", mine) and ctx.speaks_of("validation-set", its):
+                return other
+    return ""
 
 
 def _own_dataset(event: LoaderCreated) -> Value | None:

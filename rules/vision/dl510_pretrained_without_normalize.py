@@ -27,10 +27,12 @@ deviation of .94 to 1.0; images from 0 to 1 have .46 and .22.
         optimizer.step()
 
 ## Not reported
-Models that are not told to load weights; detection and segmentation, whose models normalize by themselves; projects
-that speak of normalizing anywhere (`Normalize`, `weights.transforms()`, `AutoImageProcessor`, the numbers of ImageNet),
-unless it is a `Normalize` that is made and never used; datasets that subtract a mean by themselves; pipelines with
-steps that are not known.
+Models that are not told to load weights; detection and segmentation, whose models normalize by themselves; programs
+whose code speaks of normalizing anywhere (`Normalize`, `weights.transforms()`, `AutoImageProcessor`, the numbers of
+ImageNet), in a file that they import as well, unless it is a `Normalize` that is made and never used; pipelines beside
+which a comment does. Other programs of the project, docstrings and notes do not count where a dataset of torchvision
+reads the pictures; what another dataset reads may have been prepared by any of them. Datasets that subtract a mean by
+themselves; pipelines with steps that are not known.
 
 ## On real code
 276 public repositories: no finding, after one about a `TensorDataset`, of which nobody knows what was done to its
@@ -39,6 +41,8 @@ tensors before, and one about the data of another model.
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -74,9 +78,23 @@ _KNOWN = frozenset(
 # ------------------------------------------------------------------------------------------------- excuses
 
 
-def speaks_of_normalizing(event: LoaderCreated, ctx: Context) -> bool:
-    """the project speaks of normalizing images somewhere"""
-    return ctx.project_mentions(_NORMALIZES, where="here") or ctx.project_mentions(_NORMALIZES)
+def normalizes_somewhere(event: LoaderCreated, dataset: Instance, converts: Site, ctx: Context) -> bool:
+    """code of the program speaks of normalizing images somewhere"""
+    return ctx.code_says(_NORMALIZES)
+
+
+def speaks_of_normalizing(event: LoaderCreated, dataset: Instance, converts: Site, ctx: Context) -> bool:
+    """a comment beside the pipeline speaks of normalizing"""
+    around = [converts, *(Site(converts.module, each) for each in ctx.ancestors(converts, ast.stmt))][:2]
+    said = " ".join(text for place in around for text in (*ctx.comments_in(place), *ctx.comments_at(place)))
+    return re.search(_NORMALIZES, said) is not None
+
+
+def reads_prepared_images(event: LoaderCreated, dataset: Instance, converts: Site, ctx: Context) -> bool:
+    """the project speaks of normalizing somewhere, and may have done so to what this dataset reads"""
+    if dataset.library_name.startswith("torchvision.datasets."):  # which reads pictures, of 0 to 255
+        return False
+    return ctx.project_mentions(_NORMALIZES)
 
 
 class PretrainedWithoutNormalize(Rule):
@@ -86,7 +104,7 @@ class PretrainedWithoutNormalize(Rule):
     severity = "info"
     triggers = (("DataLoader",), ("pretrained", "weights"), ("ToTensor", "Normalize"))
     references = ("https://docs.pytorch.org/vision/stable/models.html#using-the-pre-trained-models",)
-    excuses = (speaks_of_normalizing,)
+    excuses = (normalizes_somewhere, speaks_of_normalizing, reads_prepared_images)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         models = [event for event in ctx.all_of(LibraryCall) if _is_pretrained(event, ctx) and _trained(event, ctx)]
@@ -105,7 +123,8 @@ class PretrainedWithoutNormalize(Rule):
                 if converts is None or any(step.kind not in _KNOWN for step in steps):
                     continue
                 model = next((each for each in models if not _is_elsewhere(each, converts, ctx)), None)
-                if model is not None and not ctx.excused(self, event):
+                site = converts.value.site or event.site
+                if model is not None and not ctx.excused(self, event, dataset, site):
                     yield self._report(event, dataset, model, converts, ctx)
                     return
 

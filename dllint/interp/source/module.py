@@ -87,6 +87,11 @@ class SourceModule:
         first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
         return "\n".join(self._code[first - 1 : statement.end_lineno])
 
+    @property
+    def code(self) -> str:
+        """The whole of the file without comments and prose, see :meth:`code_of`."""
+        return "\n".join(self._code)
+
     @cached_property
     def _code(self) -> list[str]:
         return LINE_END.split(_PROSE.sub(_without_prose, self.source.text))
