@@ -85,7 +85,7 @@ class HubTokenLiteral(Rule):
                     place,
                     "a token of the Hugging Face Hub is written in the code",
                     effect="whoever reads the file can do with the account what the token allows",
-                    help="revoke it in the settings of the account, and read another one from `HF_TOKEN`",
+                    help="read a new one from `HF_TOKEN`, and revoke this one in the settings of the account",
                     trace=[(place, "the token stands here, and in the history of the repository")],
                 )
 

@@ -242,12 +242,12 @@ class ScoredOnWrongSplit(Rule):
         return ctx.finding(
             self,
             entry,
-            f"`{name}` goes under the name of the validation and chooses the best checkpoint; nothing reads `{unread}`",
+            f"`{name}` is called the validation, and chooses the best checkpoint",
             on=[event],
             assuming=[Assumption("name", f"`{name}` is of the test set, as its name says")],
             effect="its score is that of the luckiest epoch, and too good",
             help=f"give it `{unread}`, and test once",
-            trace=[(entry, "is said to be the validation"), (score, "what is best is decided here")],
+            trace=[(entry, f"is said to be the validation; nothing reads `{unread}`"), (score, "decides what is best")],
         )
 
 

@@ -133,12 +133,12 @@ def _zeros_behind(place: Site, label: ast.expr, function: ast.FunctionDef, ctx: 
     behind = list(ctx.stands_for(place, label))
     made = next((each for each in behind if _is_zeros(each)), None)
     names = {each.id for each in behind if isinstance(each, ast.Name)}
-    if made is None or any(_is_conditional(Site(place.module, each), function, ctx) for each in (made, label)):
+    if made is None or any(_happens_sometimes(Site(place.module, each), function, ctx) for each in (made, label)):
         return None
-    return None if any(_changes(each, names) for each in ast.walk(function)) else made
+    return None if any(_rewrites(each, names) for each in ast.walk(function)) else made
 
 
-def _is_conditional(place: Site, function: ast.FunctionDef, ctx: Context) -> bool:
+def _happens_sometimes(place: Site, function: ast.FunctionDef, ctx: Context) -> bool:
     """Whether a condition in a function decides whether something happens, around it or by leaving above it."""
     within = [
         each for each in ctx.ancestors(place, ast.If, ast.IfExp, ast.Try, ast.Match) if each.lineno >= function.lineno
@@ -148,7 +148,7 @@ def _is_conditional(place: Site, function: ast.FunctionDef, ctx: Context) -> boo
     return bool(within) or any(isinstance(node, leaving) for each in above for node in ast.walk(each))
 
 
-def _changes(node: ast.AST, names: set[str]) -> bool:
+def _rewrites(node: ast.AST, names: set[str]) -> bool:
     """Whether something changes the tensor of a variable, or what an entry `labels` holds."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr.endswith("_") and ast.unparse(node.func.value) in names
