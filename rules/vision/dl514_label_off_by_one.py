@@ -140,12 +140,11 @@ def _zeros_behind(place: Site, label: ast.expr, function: ast.FunctionDef, ctx: 
 
 def _is_conditional(place: Site, function: ast.FunctionDef, ctx: Context) -> bool:
     """Whether a condition in a function decides whether something happens, around it or by leaving above it."""
-    within = [
-        each for each in ctx.ancestors(place, ast.If, ast.IfExp, ast.Try, ast.Match) if each.lineno >= function.lineno
-    ]
+    around = {id(each) for each in ctx.ancestors(place, ast.If, ast.IfExp, ast.Try, ast.Match)}
+    within = any(id(each) in around for each in ast.walk(function))
     above = (each for each in nodes_of(function).of(ast.If) if each.lineno < place.line)
     leaving = (ast.Return, ast.Continue, ast.Break)
-    return bool(within) or any(isinstance(node, leaving) for each in above for node in ast.walk(each))
+    return within or any(isinstance(node, leaving) for each in above for node in ast.walk(each))
 
 
 def _changes(node: ast.AST, names: set[str]) -> bool:
