@@ -69,7 +69,7 @@ class DetectionThreshold(Rule):
                 yield self._report(Site(module, cut), f"`{ast.unparse(cut)}`", function, ctx)
         is_module = program.kind == "module" and any(word in program.module.words for word in _SCORING)
         for function in nodes_of(program.module.tree).of(ast.FunctionDef) if is_module else ():
-            for test, call in _left_out(function):
+            for test, call in _kept_from_results(function):
                 if _is_high(test.comparators[0], function, program, ctx):
                     yield self._report(Site(program.module, test), f"`{ast.unparse(test)}`", call, ctx)
 
@@ -98,15 +98,17 @@ def _scoring(program: Program, ctx: Context) -> Iterator[tuple[Any, ast.AST]]:
 def _masks(function: ast.FunctionDef, named: set[int]) -> Iterator[ast.Compare]:
     """The masks `scores > 0.5` by which a function picks what it gives to what takes average precision."""
     assigned = [each for each in nodes_of(function).of(ast.Assign) if len(each.targets) == 1]
-    sinks = _names_in(list(_taken(function, assigned, named)))
+    sinks = _variables_read_in(list(_given_to_scoring(function, assigned, named)))
     for _ in range(_MAX_HOPS):  # back from there to what is computed of the masked
-        bound = [each.value for each in assigned if sinks & _names_in([each.targets[0]])]
-        sinks |= _names_in([*bound, *(each.args[0] for each in _appended(function) if _root(each) in sinks)])
+        bound = [each.value for each in assigned if sinks & _variables_read_in([each.targets[0]])]
+        sinks |= _variables_read_in(
+            [*bound, *(each.args[0] for each in _appended(function) if _list_appended_to(each) in sinks)]
+        )
     masks = {each.targets[0].id: each.value for each in assigned if isinstance(each.targets[0], ast.Name)}
     for one in assigned:
         picked = [each.slice for each in ast.walk(one.value) if isinstance(each, ast.Subscript)]
         tests = [masks.get(each.id) if isinstance(each, ast.Name) else each for each in picked]
-        if sinks & _names_in([one.targets[0]]):
+        if sinks & _variables_read_in([one.targets[0]]):
             found = (each for each in tests if isinstance(each, ast.Compare) and _keeps_above(each))
             test = next(found, None)
             if test is not None and _is_high_number(test.comparators[0]):
@@ -114,7 +116,7 @@ def _masks(function: ast.FunctionDef, named: set[int]) -> Iterator[ast.Compare]:
                 return
 
 
-def _taken(function: ast.FunctionDef, assigned: list[ast.Assign], named: set[int]) -> Iterator[ast.expr]:
+def _given_to_scoring(function: ast.FunctionDef, assigned: list[ast.Assign], named: set[int]) -> Iterator[ast.expr]:
     """What average precision is taken of in a function."""
     metrics = {ast.unparse(each.targets[0]) for each in assigned if _is_scoring(each.value, named)}
     for call in nodes_of(function).of(ast.Call):
@@ -125,20 +127,20 @@ def _taken(function: ast.FunctionDef, assigned: list[ast.Assign], named: set[int
             yield from (each.value for each in call.keywords)
 
 
-def _left_out(function: ast.FunctionDef) -> Iterator[tuple[ast.Compare, ast.Call]]:
+def _kept_from_results(function: ast.FunctionDef) -> Iterator[tuple[ast.Compare, ast.Call]]:
     """The tests of a score that decide whether a detection is among the results, in the format of COCO."""
     for call in _appended(function):
         entries = call.args[0] if isinstance(call.args[0], ast.Dict) else ast.Dict([], [])
         held = {getattr(key, "value", ""): value for key, value in zip(entries.keys, entries.values, strict=True)}
-        scores = _names_in([held["score"]]) if held.keys() >= _RESULT else set()
+        scores = _variables_read_in([held["score"]]) if held.keys() >= _RESULT else set()
         for branch in nodes_of(function).of(ast.If) if scores else ():
             test = branch.test
-            if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _names_in([test.left]) <= scores:
+            if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not _variables_read_in([test.left]) <= scores:
                 continue
             is_inside = branch.lineno < call.lineno <= (branch.body[-1].end_lineno or 0)
             is_skip = isinstance(branch.body[0], ast.Continue) and branch.lineno < call.lineno
             below, above = isinstance(test.ops[0], ast.Lt | ast.LtE), isinstance(test.ops[0], ast.Gt | ast.GtE)
-            if _names_in([test.left]) and ((is_inside and above) or (is_skip and below)):
+            if _variables_read_in([test.left]) and ((is_inside and above) or (is_skip and below)):
                 yield test, call
 
 
@@ -174,13 +176,13 @@ def _appended(function: ast.FunctionDef) -> Iterator[ast.Call]:
     return (each for each in calls if getattr(each.func, "attr", "") in ("append", "extend") and len(each.args) == 1)
 
 
-def _root(call: ast.Call) -> str:
+def _list_appended_to(call: ast.Call) -> str:
     """The variable that a method is called of."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return owner.id if isinstance(owner, ast.Name) else ""
 
 
-def _names_in(nodes: list[ast.expr]) -> set[str]:
+def _variables_read_in(nodes: list[ast.expr]) -> set[str]:
     return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
