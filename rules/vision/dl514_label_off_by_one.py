@@ -133,33 +133,32 @@ def _zeros_behind(place: Site, label: ast.expr, function: ast.FunctionDef, ctx: 
     behind = list(ctx.stands_for(place, label))
     made = next((each for each in behind if _is_zeros(each)), None)
     names = {each.id for each in behind if isinstance(each, ast.Name)}
-    if made is None or any(_happens_sometimes(Site(place.module, each), function, ctx) for each in (made, label)):
+    if made is None or any(_hangs_on_condition(Site(place.module, each), function, ctx) for each in (made, label)):
         return None
-    return None if any(_rewrites(each, names) for each in ast.walk(function)) else made
+    return None if any(_alters_labels(each, names) for each in ast.walk(function)) else made
 
 
-def _happens_sometimes(place: Site, function: ast.FunctionDef, ctx: Context) -> bool:
+def _hangs_on_condition(place: Site, function: ast.FunctionDef, ctx: Context) -> bool:
     """Whether a condition in a function decides whether something happens, around it or by leaving above it."""
-    within = [
-        each for each in ctx.ancestors(place, ast.If, ast.IfExp, ast.Try, ast.Match) if each.lineno >= function.lineno
-    ]
+    around = {id(each) for each in ctx.ancestors(place, ast.If, ast.IfExp, ast.Try, ast.Match)}
+    within = any(id(each) in around for each in ast.walk(function))
     above = (each for each in nodes_of(function).of(ast.If) if each.lineno < place.line)
     leaving = (ast.Return, ast.Continue, ast.Break)
-    return bool(within) or any(isinstance(node, leaving) for each in above for node in ast.walk(each))
+    return within or any(isinstance(node, leaving) for each in above for node in ast.walk(each))
 
 
-def _rewrites(node: ast.AST, names: set[str]) -> bool:
+def _alters_labels(node: ast.AST, names: set[str]) -> bool:
     """Whether something changes the tensor of a variable, or what an entry `labels` holds."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr.endswith("_") and ast.unparse(node.func.value) in names
     if isinstance(node, ast.AugAssign):
-        return _root(node.target) in names or "labels" in ast.unparse(node.target)
+        return _variable_of_part(node.target) in names or "labels" in ast.unparse(node.target)
     targets = node.targets if isinstance(node, ast.Assign) else []
     inside = [each.value for each in targets if isinstance(each, ast.Subscript)]
-    return any(_root(each) in names or "labels" in ast.unparse(each) for each in inside)
+    return any(_variable_of_part(each) in names or "labels" in ast.unparse(each) for each in inside)
 
 
-def _root(node: ast.expr) -> str:
+def _variable_of_part(node: ast.expr) -> str:
     """The variable that an expression takes a part of."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
