@@ -90,7 +90,7 @@ from dllint.api import Rule
 
 
 class Endless(Rule):
-    code = "DL951"
+    code = "END001"
     name = "endless"
     category = "correctness"
     triggers = (("endless",),)
@@ -103,7 +103,7 @@ class Endless(Rule):
 
 def test_a_rule_that_never_ends_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "lints").mkdir()
-    (tmp_path / "lints" / "dl951_endless.py").write_text(ENDLESS)
+    (tmp_path / "lints" / "end001_endless.py").write_text(ENDLESS)
     (tmp_path / "dllint.toml").write_text("rule-paths = ['lints']\nexclude = ['lints']\ntime-limit = 0.3\n")
     (tmp_path / "a.py").write_text(IMPORT + BUG + "endless = 1\n")
     (tmp_path / "b.py").write_text(IMPORT + BUG)
