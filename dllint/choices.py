@@ -31,7 +31,7 @@ class Choice(Value):
                 break
         self.options = tuple(options)
         self._subjects: frozenset[str] | None = None
-        self._narrowed: dict[tuple[int, ...], tuple[Guards, Value]] = {}
+        self._narrowed: dict[tuple[int, ...], tuple[Guards, Value | None]] | None = None
         self.site = options[0][1].site
         for _, option in self.options:
             if isinstance(option, Instance):
@@ -49,13 +49,15 @@ class Choice(Value):
 
         The same conditions are in force wherever a block reads a variable, so that what was left is remembered.
         """
+        if self._narrowed is None:
+            self._narrowed = {}
         key = tuple(map(id, guards))
         known = self._narrowed.get(key)
         if known is None:
             left = [(own, option) for own, option in self.options if possible(own)]
-            value = choose(left) if left and len(left) < len(self.options) else self
+            value = choose(left) if left and len(left) < len(self.options) else None  # itself would be a cycle
             known = self._narrowed[key] = (guards, value)  # while these guards live, no others have their ids
-        return known[1]
+        return self if known[1] is None else known[1]
 
     def __repr__(self) -> str:
         return f"Choice({[(' and '.join(map(str, guards)), value) for guards, value in self.options]})"
@@ -104,7 +106,7 @@ def otherwise(guards: Guards) -> Guards:
     if len(guards) == 1:
         return (guards[0].negated(),)
     defaults = [guard.by_default for guard in guards]
-    by_default = None if None in defaults else not all(defaults)
+    by_default = True if False in defaults else None if None in defaults else False
     return (Guard(f"value {next(_numbers)}", "==", 0, True, by_default=by_default),)
 
 
