@@ -189,7 +189,7 @@ class StoredRngInWorkers(Rule):
                 if not ctx.excused(self, stored.site, draws, loader):
                     reported.append(stored)
                     yield self._report(stored, draws, loader, workers, ctx)
-            if ctx.runs_before("torch", "1.9") and loader.options.get("worker_init_fn") is None:
+            if loader.options.get("worker_init_fn") is None:
                 yield from self._report_global(found, loader, workers, ctx)
 
     def _report(
@@ -224,10 +224,10 @@ class StoredRngInWorkers(Rule):
         self, draws: Sequence[Draw], loader: LoaderCreated, workers: Workers, ctx: Context
     ) -> Iterator[Finding]:
         """Before torch 1.9 loaders did not seed numpy."""
-        if ctx.data.part_of_loader(loader) == "eval":
-            return
         event = next((draw.event for draw in draws if draw.family == "numpy" and draw.stored is None), None)
-        if event is not None:
+        if event is None or ctx.data.part_of_loader(loader) == "eval":
+            return
+        if ctx.runs_before("torch", "1.9"):
             yield ctx.finding(
                 self,
                 event,

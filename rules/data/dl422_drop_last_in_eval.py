@@ -61,6 +61,7 @@ from dllint.api import (
     Program,
     Rule,
     Value,
+    nodes_of,
     remove_argument,
 )
 
@@ -97,7 +98,7 @@ def _tells_a_module(ctx: Context) -> bool:
         for node in tree.body
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Module") for base in node.bases)
     }
-    calls = (node for _, tree in ctx.trees("batch_size") for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = (node for _, tree in ctx.trees("batch_size") for node in nodes_of(tree).of(ast.Call))
     made = (call for call in calls if getattr(call.func, "id", getattr(call.func, "attr", "")) in modules)
     given = (each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords)))
     return any(_SIZE.fullmatch(_last_word(each)) for each in given)

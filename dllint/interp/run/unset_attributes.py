@@ -31,8 +31,8 @@ def stores_left_out(instance: Instance, name: str) -> frozenset[ast.AST]:
     given = _constants_of(init, instance) if stores else {}
     if not given:
         return frozenset()
-    parents = {child: node for node in nodes_of(init).all for child in ast.iter_child_nodes(node)}
-    return frozenset(stores) if all(_is_left_out(each, parents, given) for each in stores) else frozenset()
+    around = nodes_of(init).around
+    return frozenset(stores) if all(_is_left_out(each, around, given) for each in stores) else frozenset()
 
 
 def _constructor_of(instance: Instance) -> ast.FunctionDef | None:

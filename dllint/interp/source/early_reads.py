@@ -10,7 +10,7 @@ from dllint.dataclass import dataclass
 from dllint.interp.source.bindings import Definition, bound_in
 from dllint.interp.source.exclusive_arms import goes_without
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.trees import evaluated
+from dllint.interp.source.trees import children, evaluated
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -92,7 +92,7 @@ def _own_nodes(statement: ast.stmt, parents: dict[ast.AST, ast.AST]) -> Iterator
     for node in pending:  # which grows meanwhile
         yield node
         if not isinstance(node, (*_OTHER_SCOPE, Definition)):
-            inside = list(ast.iter_child_nodes(node))
+            inside = children(node)
             parents.update((each, node) for each in inside)
             pending.extend(inside)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.trees import walk
+from dllint.interp.source.trees import children, walk
 
 KNOWN = sys.stdlib_module_names | {  # modules that are not of the project, whatever its files are called
     "torch", "torchvision", "torchaudio", "numpy", "scipy", "sklearn", "matplotlib", "pandas", "cv2", "PIL",
@@ -123,7 +123,7 @@ def _position(use: tuple[ast.expr | ast.alias, str]) -> tuple[int, ...]:
 
 
 def _asks_what_there_is(test: ast.expr, found: frozenset[str]) -> bool:
-    names = [getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(test)]
+    names = [getattr(node, "id", getattr(node, "attr", "")) for node in walk(test)]
     if any(name == "hasattr" or "version" in name.lower() for name in names):
         return True
     asked = test.operand if isinstance(test, ast.UnaryOp) else test.left if isinstance(test, ast.Compare) else test
@@ -159,4 +159,4 @@ def statements_for_their_value(tree: ast.Module) -> Iterator[ast.Attribute | ast
             yield node.value
         may_watch = isinstance(node, ast.With) and not all(_watches_nothing(item) for item in node.items)
         if not isinstance(node, ast.Try | ast.expr) and not may_watch:
-            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+            pending += reversed(children(node))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dllint.interp.source.bindings import Definition, blocks_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.interp.source.trees import children, walk
 from dllint.sites import Module, Site
 
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -20,7 +21,7 @@ def later_reads(name: str, site: Site, module: Module) -> Iterator[ast.Name]:
     the variable holds when they are called, wherever they stand; at the top of a module they all do.
     """
     scope = enclosing_definition(site) or module.tree
-    if any(isinstance(node, ast.Global | ast.Nonlocal) and name in node.names for node in ast.walk(scope)):
+    if any(isinstance(node, ast.Global | ast.Nonlocal) and name in node.names for node in walk(scope)):
         yield from _reads(name, module.tree)
         return
     statement = next((node for node in ancestors(site) if isinstance(node, ast.stmt)), None)
@@ -50,7 +51,7 @@ def blocks_in(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _read_by_functions(name: str, scope: ast.AST) -> Iterator[ast.Name]:
-    inner = (node for node in ast.walk(scope) if isinstance(node, Definition | ast.Lambda) and node is not scope)
+    inner = (node for node in walk(scope) if isinstance(node, Definition | ast.Lambda) and node is not scope)
     yield from (read for node in inner for read in _reads(name, node))
 
 
@@ -71,7 +72,7 @@ def _reads_of_next_round(
 ) -> Iterator[ast.Name]:
     if isinstance(loop, ast.While):
         yield from _reads(name, loop.test)
-    elif any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(loop.target)):
+    elif any(isinstance(each, ast.Name) and each.id == name for each in walk(loop.target)):
         return
     yield from _reads_until_bound(name, above)[0]
 
@@ -92,11 +93,11 @@ def walk_without_own(name: str, node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(current, _COMPREHENSIONS) and any(_is_target(name, each) for each in current.generators):
             pending.append(current.generators[0].iter)
         else:
-            pending.extend(ast.iter_child_nodes(current))
+            pending += children(current)
 
 
 def _is_target(name: str, generator: ast.comprehension) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(generator.target))
+    return any(isinstance(each, ast.Name) and each.id == name for each in walk(generator.target))
 
 
 def binds(name: str, statement: ast.stmt) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dllint.interp.source.known_settings import last_name
 from dllint.interp.source.topics import speaks_of
+from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import is_main_guard
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _texts_in(statement: ast.stmt) -> Iterator[str]:
     values = []
     if isinstance(statement, ast.Assign) and not any(last_name(each).isupper() for each in statement.targets):
         values.append(statement.value)
-    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    calls = [node for node in walk(statement) if isinstance(node, ast.Call)]
     if not any(last_name(call.func) in _ASKED_FOR for call in calls):
         values += (argument for call in calls for argument in (*call.args, *(each.value for each in call.keywords)))
     yield from (each.value for each in values if isinstance(each, ast.Constant) and isinstance(each.value, str))

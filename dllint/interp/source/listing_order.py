@@ -9,7 +9,7 @@ from functools import cached_property
 
 from dllint.interp.source.imported import dotted_name, imported_names
 from dllint.interp.source.nodes import nodes_of
-from dllint.interp.source.trees import walk
+from dllint.interp.source.trees import children, walk
 
 _FUNCTIONS = ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob")
 _METHODS = ("iterdir", "glob", "rglob")
@@ -214,11 +214,11 @@ class ListingOrder:
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a function or a file without those of the functions and classes in it."""
-    pending = list(ast.iter_child_nodes(scope))
+    pending = children(scope)
     for node in pending:  # which grows meanwhile
         yield node
         if not isinstance(node, Definition):
-            pending.extend(ast.iter_child_nodes(node))
+            pending += children(node)
 
 
 def parameters_of(function: ast.FunctionDef) -> dict[str, ast.arg]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from typing import TypeVar, overload
 
-from dllint.interp.source.trees import walk
+from dllint.interp.source.trees import children, walk
 
 A = TypeVar("A", bound=ast.AST)
 B = TypeVar("B", bound=ast.AST)
@@ -56,6 +56,11 @@ class Nodes:
         for node in self.of(ast.Name):
             found.setdefault(node.id, []).append(node)
         return found
+
+    @cached_property
+    def around(self) -> Mapping[ast.AST, ast.AST]:
+        """The node around each node below this one."""
+        return {inner: node for node in self.all for inner in children(node)}
 
     @cached_property
     def handled(self) -> Set[ast.AST]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dllint.interp.source.bindings import Definition, blocks_of
+from dllint.interp.source.nodes import nodes_of
 from dllint.sites import Site
 
 _LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
@@ -100,7 +101,7 @@ def ancestors(site: Site) -> Iterator[ast.AST]:
     if not statements:
         return
     innermost = statements[-1]
-    around = {child: node for node in ast.walk(innermost) for child in ast.iter_child_nodes(node)}
+    around = nodes_of(innermost).around
     node = around.get(site.node) or around.get(_twin(site.node, innermost))
     while node is not None:
         yield node

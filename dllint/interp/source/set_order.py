@@ -30,6 +30,8 @@ class SetIds:
 
 def ids_in_set_order(tree: ast.Module) -> Iterator[SetIds]:
     """The ids of a file that are given out in the order of a set."""
+    if "set" not in nodes_of(tree).names and not nodes_of(tree).of(ast.SetComp):
+        return
     classes = nodes_of(tree).of(ast.ClassDef)
     owners = {id(each): owner for owner in classes for each in nodes_of(owner).of(ast.FunctionDef)}
     for function in (tree, *nodes_of(tree).of(ast.FunctionDef)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.known_settings import last_name
+from dllint.interp.source.trees import walk
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -86,7 +87,7 @@ def defines_only(module: SourceModule) -> bool:
     """Whether running a file does nothing but to import and to define: it is there for others."""
     defining = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, Definition)
     return all(
-        isinstance(statement, defining) or not any(isinstance(node, _DOING) for node in ast.walk(statement))
+        isinstance(statement, defining) or not any(isinstance(node, _DOING) for node in walk(statement))
         for statement in module.tree.body
     )
 
@@ -106,7 +107,7 @@ def call_left_out(module: SourceModule) -> str:
 def is_main_guard(statement: ast.stmt) -> bool:
     """Whether a statement is ``if __name__ == "__main__":``."""
     return isinstance(statement, ast.If) and any(
-        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
+        isinstance(node, ast.Name) and node.id == "__name__" for node in walk(statement.test)
     )
 
 
@@ -139,7 +140,7 @@ def needs_more_to_be_shown(module: SourceModule) -> bool:
     defines = any(isinstance(statement, _FUNCTION) for statement in module.tree.body)
     guards = [statement for statement in module.tree.body if is_main_guard(statement)]
     more = (ast.Import, ast.ImportFrom, ast.ClassDef)
-    return defines and any(isinstance(node, more) for guard in guards for node in ast.walk(guard))
+    return defines and any(isinstance(node, more) for guard in guards for node in walk(guard))
 
 
 def is_trial(module: SourceModule, block: ast.stmt, depth: int = 0, *, allowed: AbstractSet[str] = frozenset()) -> bool:
@@ -150,7 +151,7 @@ def is_trial(module: SourceModule, block: ast.stmt, depth: int = 0, *, allowed: 
     if depth == _MAX_DEPTH:
         return False
     own, imported = _bound_in(block)
-    calls = (node for node in ast.walk(block) if isinstance(node, ast.Call))
+    calls = (node for node in walk(block) if isinstance(node, ast.Call))
     for call in calls:
         name = last_name(call.func)
         is_name = isinstance(call.func, ast.Name)
@@ -167,7 +168,7 @@ def _bound_in(block: ast.stmt) -> tuple[AbstractSet[str], AbstractSet[str]]:
     it imports."""
     names: set[str] = set()
     imported: set[str] = set()
-    for node in ast.walk(block):
+    for node in walk(block):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.arg):
@@ -226,7 +227,7 @@ def _is_harmless_method(module: SourceModule, name: str, depth: int) -> bool:
 
 def _does_work(module: SourceModule, block: ast.stmt, depth: int = 0) -> bool:
     """Whether statements, or functions of the file that they call, do what a script is run for."""
-    for call in (node for node in ast.walk(block) if isinstance(node, ast.Call)):
+    for call in (node for node in walk(block) if isinstance(node, ast.Call)):
         name = last_name(call.func)
         if _WORK.fullmatch(name):
             return True
