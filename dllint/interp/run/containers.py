@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.choices import Choice, alternatives, choose, present
 from dllint.forms import shaped_tensor
 from dllint.interp.run import names, overriding
+from dllint.interp.run.asked_entries import entries_asked_for
 from dllint.interp.run.classes import role_of
 from dllint.interp.run.modules import sequence_items
 from dllint.sites import Site
@@ -45,14 +46,14 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
     if isinstance(base, Table):
         if isinstance(index, Const) and index.value in base.contents:
             return present(names.under_path(machine, base.contents[index.value]))
-        values = [((), present(value)) for key, value in base.contents.items() if key is not Table.REST]
-        if not isinstance(index, Const) and values and base.exact:
+        values = [] if isinstance(index, Const) else entries_asked_for(machine, base, index, site)
+        if values and base.exact:
             return choose(values)
         rest = base.contents.get(Table.REST)
         if isinstance(rest, Symbol):  # of what a comprehension computes for each key, this is one
             rest = _symbolic_item(machine, rest, index, text, site)
         if rest is not None and not isinstance(rest, Const):
-            return choose([*([] if isinstance(index, Const) else values), ((), present(rest))])
+            return choose([*values, ((), present(rest))])
         return Symbol("item", (base, index), site, detail=text)
     if isinstance(base, Choice):
         usable = [o for o in base.options if not (isinstance(o[1], Const) and o[1].value is None)] or base.options
@@ -333,6 +334,9 @@ def _table_method(machine: Machine, base: Table, name: str, arguments: Arguments
             machine.write(base.contents, first.value, second)
         if base.exact:
             return second if second is not None else Const(None)
+    elif name == "get" and first is not None and base.exact and base.contents:
+        otherwise = second if second is not None else Const(None)
+        return choose([*entries_asked_for(machine, base, first, site), ((), otherwise)])
     elif name == "update":
         new: dict[Any, Value] = dict(arguments.keywords)
         if isinstance(first, Table):

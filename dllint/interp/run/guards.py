@@ -66,6 +66,12 @@ def _guard(test: ast.expr, node: ast.expr, relation: str, operand: Any, holds: b
     return Guard(subject, relation, operand, holds, names_in(test), node=test, topic_of=topic_of)
 
 
+def equality(node: ast.expr, constant: object, scope: str, *, by_default: bool | None) -> Guards:
+    """The condition that an expression equals a constant, with whether the program's own defaults say so."""
+    test = ast.copy_location(ast.Compare(node, [ast.Eq()], [ast.Constant(constant)]), node)  # type: ignore[arg-type]
+    return marked((_comparison(test, True, scope),), by_default, False)
+
+
 def outcome_of_test(guard: Guard) -> bool:
     """Whether the expression that is tested is true where a condition holds."""
     if isinstance(guard.node, ast.Compare) and len(guard.node.ops) == 1:
