@@ -49,6 +49,8 @@ _MAX_STEPS = 40
 _CONSTANT = frozenset(
     f"{package}.{name}" for package in ("torch", "numpy") for name in ("zeros", "ones", "empty", "full", "arange")
 )
+_SHAPED = ("view", "view_as", "reshape", "reshape_as", "expand", "expand_as", "unflatten")
+_PLACED = frozenset((".to", ".cuda", "torch.reshape", "torch.unflatten", *(f".{name}" for name in _SHAPED)))
 _DRAWN = ("rand", "randn", "randint", "normal")
 _MADE = _CONSTANT.union(
     *((f"torch.{name}", f"numpy.random.{name}") for name in _DRAWN), ("numpy.random.random", "numpy.random.uniform")
@@ -365,7 +367,7 @@ def _behind_choices(value: Value, name: str = "") -> Iterator[Assumption]:
 
 def _made_from(value: Value) -> Iterator[Value]:
     """A value and what it was made from; the state of a model is one, whichever model it is of, and a loop counts,
-    however far."""
+    however far. Into which shape something is brought, or to which device, makes it no other."""
     seen: set[int] = set()
     pending = [value]
     for current in pending:  # which grows meanwhile
@@ -373,7 +375,8 @@ def _made_from(value: Value) -> Iterator[Value]:
             seen.add(id(current))
             yield current
             if not (isinstance(current, Symbol) and current.name in ("state_dict", "counter")):
-                pending.extend(graph.inputs_of(current))
+                inputs = graph.inputs_of(current)
+                pending.extend(inputs[:1] if isinstance(current, Symbol) and current.name in _PLACED else inputs)
 
 
 def _behind_guards(guards: Iterable[Guard]) -> Iterator[Assumption]:
