@@ -19,7 +19,20 @@ _FILLING = {"masked_fill": 1, "masked_fill_": 1, "fill_": 0}
 _MADE_OF = {"torch.full": "fill_value", "torch.full_like": "fill_value"}
 _EQUAL = frozenset((".eq", "torch.eq"))
 _WHERE = frozenset(("torch.where", ".where"))
-_KEEPING = frozenset((".clone", ".detach", ".cuda", ".cpu", ".to", ".long", ".int", ".copy", "torch.from_numpy", "torch.autograd.Variable"))
+_KEEPING = frozenset(
+    (
+        ".clone",
+        ".detach",
+        ".cuda",
+        ".cpu",
+        ".to",
+        ".long",
+        ".int",
+        ".copy",
+        "torch.from_numpy",
+        "torch.autograd.Variable",
+    )
+)
 _PUT_TOGETHER = frozenset(("torch.stack", "torch.cat", "torch.nn.utils.rnn.pad_sequence"))
 _MADE_OF_LISTS = frozenset(("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array"))
 _WIDE = frozenset(("int", "long", "int64", "int32", "int16"))  # which have room for any mark
