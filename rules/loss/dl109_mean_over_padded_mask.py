@@ -165,8 +165,8 @@ def _of_padded_by_hand(mean: Symbol, ctx: Context) -> tuple[Value, Value | None]
     absolute differences, and the mask is what a model gets as its `attention_mask`.
     """
     for part, mask, is_kept in _masked(_unchanged(mean.inputs[0], ctx), ctx):
-        is_token_loss = _is_compared_with_padding(mask, is_kept, ctx) and _is_made_of(_is_logarithm, part, ctx)
-        if is_token_loss or (is_kept and _is_of_tokens(mask, ctx) and _is_made_of(_is_error, part, ctx)):
+        is_token_loss = _is_compared_with_padding(mask, is_kept, ctx) and _is_loss_of(_is_logarithm, part, ctx)
+        if is_token_loss or (is_kept and _is_of_tokens(mask, ctx) and _is_loss_of(_is_error, part, ctx)):
             return part, mask
     return None
 
@@ -197,7 +197,7 @@ def _is_zero(value: Value, ctx: Context) -> bool:
     return is_made or ctx.constant(value) == 0
 
 
-def _is_made_of(is_term: Callable[[Symbol, Context], bool], value: Value, ctx: Context) -> bool:
+def _is_loss_of(is_term: Callable[[Symbol, Context], bool], value: Value, ctx: Context) -> bool:
     """Whether a value is a loss for each element, of what it is known by."""
     pending = [value]
     for _ in range(_MAX_STEPS):
