@@ -13,7 +13,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions, union
 from dllint.choices import Choice
 from dllint.context.decisions import Decisions
-from dllint.context.options import assumed_of_options
+from dllint.context.options import assumed_of_options, is_one
 from dllint.context.uses import Uses
 from dllint.events import (
     AttributeAssigned,
@@ -42,13 +42,15 @@ _NAMED = frozenset(("parameters", "state"))  # of an optimizer, and what is load
 _LEFT_OUT = {LossCall: ("result", "target"), AttributeAssigned: ("value",)}
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
-_LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable"))
+_LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable", "gradient_checkpointing_disable"))
 _MAX_BEHIND = 80
 _COMPUTED = frozenset(("input", "loss"))
 _MAX_STEPS = 40
 _CONSTANT = frozenset(
     f"{package}.{name}" for package in ("torch", "numpy") for name in ("zeros", "ones", "empty", "full", "arange")
 )
+_SHAPED = ("view", "view_as", "reshape", "reshape_as", "expand", "expand_as", "unflatten")
+_PLACED = frozenset((".to", ".cuda", "torch.reshape", "torch.unflatten", *(f".{name}" for name in _SHAPED)))
 _DRAWN = ("rand", "randn", "randint", "normal")
 _MADE = _CONSTANT.union(
     *((f"torch.{name}", f"numpy.random.{name}") for name in _DRAWN), ("numpy.random.random", "numpy.random.uniform")
@@ -331,7 +333,7 @@ def _leaves(value: Value) -> Iterator[str]:
             pending.extend(_data_of(source))
         elif isinstance(source, Instance):
             yield source.library_name or "project"
-        elif isinstance(source, Choice):
+        elif isinstance(source, Choice) and not is_one(source):
             yield "several"
         else:
             pending.extend(graph.inputs_of(source))
@@ -365,7 +367,7 @@ def _behind_choices(value: Value, name: str = "") -> Iterator[Assumption]:
 
 def _made_from(value: Value) -> Iterator[Value]:
     """A value and what it was made from; the state of a model is one, whichever model it is of, and a loop counts,
-    however far."""
+    however far. Into which shape something is brought, or to which device, makes it no other."""
     seen: set[int] = set()
     pending = [value]
     for current in pending:  # which grows meanwhile
@@ -373,7 +375,8 @@ def _made_from(value: Value) -> Iterator[Value]:
             seen.add(id(current))
             yield current
             if not (isinstance(current, Symbol) and current.name in ("state_dict", "counter")):
-                pending.extend(graph.inputs_of(current))
+                inputs = graph.inputs_of(current)
+                pending.extend(inputs[:1] if isinstance(current, Symbol) and current.name in _PLACED else inputs)
 
 
 def _behind_guards(guards: Iterable[Guard]) -> Iterator[Assumption]:

@@ -140,7 +140,8 @@ class Loops(Objects, Paths):
         start, end = value.inputs[:2]
         if isinstance(end, Symbol) and end.name == "+":  # range(start, start + n)
             return next((side for side in end.inputs if not same(side, start)), end)
-        return end
+        numbers = [each.value for each in value.inputs if isinstance(each, Const) and type(each.value) is int]
+        return Const(len(range(*numbers)), end.site) if len(numbers) == len(value.inputs) else end
 
 
 def _is_range(value: Symbol) -> bool:

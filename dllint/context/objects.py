@@ -65,7 +65,7 @@ class Objects(Naming):
         return number_kind(self._machine, value)
 
     def marks_in(self, target: Value) -> list[Mark]:
-        """The numbers below 0 that labels are set to, to be left out of a loss, if they reach a value unchanged."""
+        """The numbers (below 0, or 255) that labels are set to, to be left out, if they reach a value unchanged."""
         return marks_in(self._machine, target)
 
     def padding(self, value: Value) -> Padding | None:

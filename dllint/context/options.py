@@ -15,6 +15,7 @@ from dllint.sites import Guards
 from dllint.values import Instance, Symbol, Value
 
 _MAX_SOURCES = 60
+_MOVES = frozenset((".to", ".cuda", ".cpu", ".pin_memory"))
 _TAKEN_OUT = frozenset(("element", "item", "filter", "generator"))
 
 
@@ -25,7 +26,7 @@ def assumed_of_options(choice: Value, name: str = "") -> Iterator[Assumption]:
         choice: the value; of one that is no choice, nothing is assumed.
         name: what it is called if none of its options has a name.
     """
-    if not isinstance(choice, Choice) or not (unresolved := unresolved_options(choice)):
+    if not isinstance(choice, Choice) or not (unresolved := unresolved_options(choice)) or is_one(choice):
         return
     hint = next(filter(None, (getattr(option, "hint", "") for _, option in choice.options)), "")
     what = f"`{hint}`" if hint else name or "what is one of several things"
@@ -49,6 +50,17 @@ def unresolved_options(value: Choice) -> list[tuple[Guards, Symbol]]:
         and not _is_parameter_of_known(option)
         and not any(source is not option and id(source) in known for source in graph.sources(option, _MAX_SOURCES))
     ]
+
+
+def is_one(value: Choice) -> bool:
+    """Whether all of several values are the same one, which some ways move to a device: `if gpu: y = y.cuda()`."""
+    return len({id(_unmoved(option)) for _, option in value.options}) == 1
+
+
+def _unmoved(value: Value) -> Value:
+    while isinstance(value, Symbol) and value.name in _MOVES and value.inputs:
+        value = value.inputs[0]
+    return value
 
 
 def _is_parameter_of_known(option: Symbol) -> bool:

@@ -60,7 +60,6 @@ class IntegerBceTarget(Rule):
             self,
             event,
             f"the target of a binary cross-entropy is {kind}, and torch takes only floats",
-            on=[target],
             effect="torch refuses the target with an error, in the first batch",
             help="cast the target with `float()`",
             trace=[*made, (event.site, "and the loss wants floats")],

@@ -1,9 +1,10 @@
 """A mean over losses that a mask has set to zero: what is padding still counts.
 
-With `reduction="none"`, or in a loss that is written by hand, a mask or `ignore_index` makes the losses of padding
-zero, and `.mean()` then divides by the number of all tokens. The loss and its gradient come out too small, by the share
-of what is no padding, which differs from batch to batch: batches of short sequences count less, and the reported loss
-tells how much was padded.
+With `reduction="none"`, or in a loss that is written by hand (of a log-softmax, or of squared or absolute differences
+under the `attention_mask` that a model gets), a mask or `ignore_index` makes the losses of padding zero, and `.mean()`
+then divides by the number of all tokens. The loss and its gradient come out too small, by the share of what is no
+padding, which differs from batch to batch: batches of short sequences count less, and the reported loss tells how much
+was padded.
 
 Measured on torch 2.13 (8 sequences of up to 16 tokens, 43 % of them no padding): `(losses * mask).mean()` and
 `cross_entropy(..., reduction="none", ignore_index=0).mean()` give 1.86, the mean over the tokens is 4.32.
@@ -35,9 +36,25 @@ Divides by the number of what counts. Unsafe because the gradient gets larger, a
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 
-from dllint.api import Backward, Context, Edits, Finding, LossCall, Rule, Site, Symbol, Value, replace_range
+from dllint.api import (
+    Backward,
+    Choice,
+    Context,
+    Edits,
+    Finding,
+    Guards,
+    LossCall,
+    ModelForward,
+    Rule,
+    Site,
+    Symbol,
+    Value,
+    alternatives,
+    replace_range,
+)
 
 _MEANS = (".mean", "torch.mean")
 _PRODUCTS = ("*", ".mul", ".mul_", "torch.mul")
@@ -53,6 +70,9 @@ _FOR_EACH = frozenset(
 )  # what makes a loss for each element of logarithms
 _SUMS = frozenset((".sum", "torch.sum", ".mean", "torch.mean"))  # of one axis
 _REPEATS = frozenset((".repeat", ".expand", ".expand_as", "torch.tile", "index", "slice"))
+_OF_TOKENS = "attention_mask"  # what models of sequences take, and tokenizers return: true of what is no padding
+_ERRORS = frozenset(("**", ".pow", "torch.pow", ".square", "torch.square", ".abs", "torch.abs", "abs"))
+_DIFFERENCES = frozenset(("-", ".sub", "torch.sub"))
 _SIDES = 2
 _MAX_STEPS = 40
 
@@ -63,7 +83,7 @@ class MeanOverPaddedMask(Rule):
     category = "correctness"
     severity = "error"
     since = "0.1.0"
-    triggers = (("mean",), ("reduction", "reduce", "log_softmax", "LogSoftmax"))
+    triggers = (("mean",), ("reduction", "reduce", "log_softmax", "LogSoftmax", _OF_TOKENS))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
@@ -73,13 +93,15 @@ class MeanOverPaddedMask(Rule):
 
     def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
         losses = {id(call.result): call for call in ctx.all_of(LossCall) if _is_for_each(call, ctx)}
-        for mean in _means(event.loss, ctx):
+        for guards, mean in _means(event.loss, ctx):
             found = _of_padded(mean, losses, ctx) or _of_padded_by_hand(mean, ctx)
             if found is not None and mean.site is not None and mean.site not in self._told:
                 self._told.append(mean.site)
-                yield self._report(event, mean.site, *found, ctx)
+                yield self._report(event, mean.site, *found, guards, ctx)
 
-    def _report(self, event: Backward, at: Site, losses: Value, mask: Value | None, ctx: Context) -> Finding:
+    def _report(
+        self, event: Backward, at: Site, losses: Value, mask: Value | None, guards: Guards, ctx: Context
+    ) -> Finding:
         what = (
             "the mask has made some of these losses zero" if mask is not None else "ignored targets have a loss of zero"
         )
@@ -94,7 +116,7 @@ class MeanOverPaddedMask(Rule):
             effect="loss and gradient are too small, by the share of what is no padding, which differs between batches",
             help="divide the sum by the number of what counts: `(losses * mask).sum() / mask.sum()`",
             trace=[*made, (at, "the mean counts the padding")],
-            assuming=ctx.assumptions_of(event),
+            assuming=[each for each in ctx.assumptions_of(event, *guards) if each.kind != "opaque"],  # of the model
             fix=("Divide by the number of what counts", _sum_over_mask(at, ctx) if mask is not None else Edits()),
         )
 
@@ -107,18 +129,20 @@ def _is_for_each(call: LossCall, ctx: Context) -> bool:
     )
 
 
-def _means(loss: Value | None, ctx: Context) -> Iterator[Symbol]:
-    """The means that a loss is, or is the sum of, perhaps with a factor that is a number."""
-    pending = [loss] if loss is not None else []
+def _means(loss: Value | None, ctx: Context) -> Iterator[tuple[Guards, Symbol]]:
+    """The means that a loss is, or is the sum of, perhaps with a factor that is a number, and when it is."""
+    pending: list[tuple[Guards, Value]] = [((), loss)] if loss is not None else []
     for _ in range(_MAX_STEPS):
-        value = pending.pop(0) if pending else None
+        guards, value = pending.pop(0) if pending else ((), None)
+        if isinstance(value, Choice):
+            pending.extend((guards + more, option) for more, option in value.options)
         if not isinstance(value, Symbol) or not value.inputs:
             continue
         if value.name in _MEANS and len(value.inputs) == 1:
-            yield value
+            yield guards, value
         elif value.name in ("+", "*", "/", "forward", "scaled"):
             is_scaled = value.name in ("*", "/") and all(ctx.constant(each) is None for each in value.inputs)
-            pending.extend(() if is_scaled else ctx.inside(value))
+            pending.extend((guards, each) for each in (() if is_scaled else ctx.inside(value)))
 
 
 def _of_padded(mean: Symbol, losses: dict[int, LossCall], ctx: Context) -> tuple[Value, Value | None] | None:
@@ -135,9 +159,14 @@ def _of_padded(mean: Symbol, losses: dict[int, LossCall], ctx: Context) -> tuple
 
 
 def _of_padded_by_hand(mean: Symbol, ctx: Context) -> tuple[Value, Value | None] | None:
-    """The same of a loss that is made of logarithms of a softmax; the mask says by names that it is about padding."""
+    """The same of a loss that is written by hand.
+
+    It is made of logarithms of a softmax, and the mask says by names that it is about padding, or of squared or
+    absolute differences, and the mask is what a model gets as its `attention_mask`.
+    """
     for part, mask, is_kept in _masked(_unchanged(mean.inputs[0], ctx), ctx):
-        if _is_compared_with_padding(mask, is_kept, ctx) and _is_made_of_logarithms(part, ctx):
+        is_token_loss = _is_compared_with_padding(mask, is_kept, ctx) and _is_loss_of(_is_logarithm, part, ctx)
+        if is_token_loss or (is_kept and _is_of_tokens(mask, ctx) and _is_loss_of(_is_error, part, ctx)):
             return part, mask
     return None
 
@@ -168,19 +197,58 @@ def _is_zero(value: Value, ctx: Context) -> bool:
     return is_made or ctx.constant(value) == 0
 
 
-def _is_made_of_logarithms(value: Value, ctx: Context) -> bool:
-    """Whether a value is a loss for each element, of the logarithms of a softmax."""
+def _is_loss_of(is_term: Callable[[Symbol, Context], bool], value: Value, ctx: Context) -> bool:
+    """Whether a value is a loss for each element, of what it is known by."""
     pending = [value]
     for _ in range(_MAX_STEPS):
         each = _unchanged(pending.pop(0), ctx) if pending else None
         if not isinstance(each, Symbol) or not each.inputs:
             continue
-        if each.name in _LOGARITHMS:
+        if is_term(each, ctx):
             return True
         has_axis = ctx.argument(each, 0, "dim") is not None or ctx.argument(each, 0, "axis") is not None
         if each.name in _FOR_EACH or (each.name in _SUMS and has_axis):
             pending.extend(each.inputs)
     return False
+
+
+def _is_logarithm(value: Symbol, ctx: Context) -> bool:
+    return value.name in _LOGARITHMS
+
+
+def _is_error(value: Symbol, ctx: Context) -> bool:
+    """Whether a value is the squares, or the sizes, of differences."""
+    difference = _unchanged(value.inputs[0], ctx)
+    return value.name in _ERRORS and isinstance(difference, Symbol) and difference.name in _DIFFERENCES
+
+
+def _is_of_tokens(mask: Value, ctx: Context) -> bool:
+    """Whether a mask is what a tokenizer calls so, or what a model is given by this name."""
+    given = [call.arguments.keywords.get(_OF_TOKENS) for call in ctx.all_of(ModelForward)]
+    known = {id(each) for value in given if value is not None for each in _wholes(value, ctx)}
+    return _is_one_of(mask, known, ctx)
+
+
+def _is_one_of(mask: Value, known: AbstractSet[int], ctx: Context, steps: int = _MAX_STEPS) -> bool:
+    """Whether a mask is one of those that are known, or a part of it, whichever of several things it is."""
+    mask = _unchanged(mask, ctx)
+    if id(mask) in known or ctx.name_of(mask) == _OF_TOKENS:
+        return True
+    if isinstance(mask, Choice) and steps:
+        return all(_is_one_of(option, known, ctx, steps - 1) for _, option in mask.options)
+    is_part = isinstance(mask, Symbol) and mask.name in _REPEATS and bool(mask.inputs)
+    return is_part and steps > 0 and _is_one_of(ctx.inside(mask)[0], known, ctx, steps - 1)
+
+
+def _wholes(value: Value, ctx: Context) -> list[Value]:
+    """A value before casts and reshapes, and what it is a part of, whichever of several it is."""
+    pending = [_unchanged(value, ctx)]
+    for each in pending:  # which grows meanwhile
+        is_part = isinstance(each, Symbol) and each.name in _REPEATS
+        inner = each.inputs[:1] if isinstance(each, Symbol) and is_part else []
+        options = [option for _, option in alternatives(each)] if isinstance(each, Choice) else inner
+        pending.extend(_unchanged(option, ctx) for option in options if len(pending) < _MAX_STEPS)
+    return pending
 
 
 def _is_compared_with_padding(mask: Value, is_kept: bool, ctx: Context) -> bool:

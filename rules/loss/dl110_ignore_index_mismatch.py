@@ -1,7 +1,8 @@
 """Labels that are set to one number to be left out, and a loss that leaves out another.
 
 Cross-entropies leave out the label `ignore_index`, -100 by default. A dataset that sets labels to -1 needs a loss that
-is told so: to any other loss, -1 is a class that does not exist.
+is told so: to any other loss, -1 is a class that does not exist. So is the 255 of segmentation maps, where there are
+fewer classes, or where the loss is told to leave out a number below 0.
 
 Measured on torch 2.13 (7 classes, labels of which some are -1, `ignore_index` not given): `IndexError: Target -1 is out
 of bounds` on the CPU; on a GPU a device-side assertion, after which nothing runs any more.
@@ -19,7 +20,8 @@ of bounds` on the CPU; on a GPU a device-side assertion, after which nothing run
     loss.backward()
 
 ## Not reported
-Numbers that are not known; labels that are also set to what the loss leaves out; targets that are computed with,
+Numbers that are not known; 255 where nothing tells how many classes there are; labels that are also set to what the
+loss leaves out, or from a mark to a class (`y[y == 255] = 0`); targets that are computed with,
 clamped or indexed by a mask on the way. Padding is DL108's.
 
 ## Fix (unsafe)
@@ -53,9 +55,11 @@ class IgnoreIndexMismatch(Rule):
         if event.loss not in _LEAVING_OUT or event.target is None or not isinstance(number, int):
             return
         marks = ctx.marks_in(event.target)
-        if not marks or any(mark.number == number for mark in marks):
+        if any(mark.number == number for mark in marks):
             return
-        mark = marks[0]
+        mark = next((mark for mark in marks if mark.number < 0 or _is_no_class(mark.number, event, ctx)), None)
+        if mark is None:
+            return
         made = event.criterion.site if isinstance(event.criterion, Instance) else event.site
         edits = set_argument(made, "ignore_index", str(mark.number)) if made is not None else None
         yield ctx.finding(
@@ -69,3 +73,12 @@ class IgnoreIndexMismatch(Rule):
             trace=[(mark.site, "labels are set here"), (event.site, "and are no class to the loss")],
             fix=("Leave these labels out", edits) if edits is not None else None,
         )
+
+
+def _is_no_class(number: int, event: LossCall, ctx: Context) -> bool:
+    """Whether a number is beyond the classes of a loss, or this is told to leave out another that cannot be a class."""
+    classes = ctx.shape(event.input).axis(1)
+    if classes is not None and isinstance(classes.known, int):
+        return number >= classes.known
+    told = ctx.constant(event.options.get("ignore_index"))
+    return isinstance(told, int) and told < 0

@@ -187,7 +187,7 @@ class SchedulerCadence(Rule):
             self,
             event,
             f"`{ctx.class_name(scheduler)}` is as long as the loop, and stepped in one of {stride.count} iterations",
-            on=[*_assumed_of_size(scheduler, ctx), *stride.assumed],
+            on=[*_assumed_of_size(scheduler, ctx, ctx.loops_around(event)), *stride.assumed],
             effect=f"training ends when one part in {stride.count} of the schedule is over",
             help=f"step {ctx.called(event.scheduler, 'scheduler')} outside of the condition",
         )
@@ -201,7 +201,7 @@ class SchedulerCadence(Rule):
             self,
             event,
             f"`{ctx.class_name(scheduler)}` is sized in {unit} but stepped once per {cadence}",
-            on=[*_assumed_of_size(scheduler, ctx)],
+            on=[*_assumed_of_size(scheduler, ctx, ctx.loops_around(event))],
             assuming=assumed_under(_conditions_in_turn(event, loop, ctx)),
             effect="the schedule is over within the first epoch and starts again or stays at its end"
             if is_too_often
@@ -339,14 +339,23 @@ def _is_number_of_batches(value: Value, ctx: Context) -> bool:
     return value.detail == "estimated_stepping_batches" or is_length or ctx.is_set_to_batches(value)
 
 
-def _assumed_of_size(scheduler: Instance, ctx: Context) -> Iterator[Assumption]:
-    """What is assumed by whoever takes a schedule to be as long as it seems."""
+def _assumed_of_size(scheduler: Instance, ctx: Context, loops: Sequence[Loop] = ()) -> Iterator[Assumption]:
+    """What is assumed by whoever takes a schedule to be as long as it seems.
+
+    However the number of iterations of a loop comes about, a schedule of this very number is as long as the loop.
+    """
     horizon = _horizon(scheduler, ctx)
     if horizon is None:
         return
     leads = {id(value) for value in ctx.sources(horizon) if _leads_to_batches(value, ctx)}
+    counts = [count for loop in loops if (count := ctx.loop_count(loop)) is not None] if not leads else []
     yield from ctx.assumed_of_computation(
-        horizon, lambda value: _is_number_of_batches(value, ctx) or (bool(leads) and id(value) not in leads)
+        horizon,
+        lambda value: (
+            _is_number_of_batches(value, ctx)
+            or (bool(leads) and id(value) not in leads)
+            or any(_is_same_number(value, count) for count in counts)
+        ),
     )
 
 

@@ -30,7 +30,7 @@ from dllint.forms import attribute_of
 from dllint.interp.run import argparse_calls, builtin_calls, graph, helpers, overriding, queues, states
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.handed_on import options_handed_to
-from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
+from dllint.interp.run.roles import guess_role, known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
@@ -296,10 +296,13 @@ def _train(machine: Machine, base: Value, name: str, arguments: Arguments, site:
 
 
 def _same_module(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    """Moves and casts of a module return the module itself, and those of a tensor, also of one of several, do not."""
+    """Moves and casts of a module return the module itself, and those of a tensor do not.
+
+    Nor do those of one of several things of which nothing says that it is a module.
+    """
     options = [option for _, option in base.options] if isinstance(base, Choice) else []
-    is_tensor = bool(options) and all(isinstance(o, Symbol) and graph.is_tensor_operation(o) for o in options)
-    role = "" if is_tensor else known_or_guessed(machine, base)
+    is_unknown = bool(options) and all(isinstance(each, Symbol) and _is_no_module(each) for each in options)
+    role = "" if is_unknown else known_or_guessed(machine, base)
     if isinstance(base, Instance) or (isinstance(base, Choice) and role == "module"):
         machine.emit(ModelChanged(site, base, name, arguments, base))
         return base
@@ -307,6 +310,10 @@ def _same_module(machine: Machine, base: Value, name: str, arguments: Arguments,
     if role in ("module", "wrapper"):
         machine.emit(ModelChanged(site, base, name, arguments, result))
     return result
+
+
+def _is_no_module(value: Symbol) -> bool:
+    return graph.is_tensor_operation(value) or guess_role(value) != "module"
 
 
 def _parameters(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
