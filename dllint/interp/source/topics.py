@@ -24,7 +24,7 @@ Topic = Literal[
     "export", "progress", "number-of-steps", "averaged-model", "weight-average", "partial-state", "frozen-model",
     "random-map", "loss-model", "adversary", "generator", "attack", "normalization", "padding", "ignored-label",
     "harmless-call", "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring",
-    "accumulation", "warm-up", "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving",
+    "accumulation", "not-finite", "warm-up", "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving",
     "options", "mode", "no-evaluation-mode", "coupled-decay",
     "l2-recipe", "sharing", "order-matters", "competition", "debugging", "to-do",
     "lasting", "across-samples", "all-pairs", "set-aside", "texts", "identities", "one-number", "environment",
