@@ -314,7 +314,7 @@ def _is_after_training(event: StateRestored | ModeChange, left: Untrained, ctx: 
     return is_later and not any(each is loop for each in ctx.loops_around(event) for loop in loops)
 
 
-def _maker_of_next_step(left: Untrained, ctx: Context) -> OptimizerCreated:
+def _maker_of_next_step(left: Untrained, ctx: Context) -> OptimizerCreated | ParametersAdded:
     """Of several optimizers the one that the loss is for: it steps first behind the backward pass."""
     behind = (step for step in ctx.steps() if ctx.position(step) > ctx.position(left.loss))
     found = (made for step in behind for made in left.makers if ctx.is_same(step.optimizer, made.optimizer))
