@@ -163,6 +163,8 @@ class Function(Value):
 
     @property
     def name(self) -> str:
+        if self.owner is not None and self.owner.members.get("forward") is self.node:
+            return "forward"  # of a class that writes ``__call__`` in its place
         return getattr(self.node, "name", "<lambda>")
 
     @property

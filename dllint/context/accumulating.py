@@ -9,6 +9,7 @@ from dllint.context.decisions import Decisions
 from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
 from dllint.events import Backward, Event, OpaqueCall, OptimizerStep, ZeroGrad
+from dllint.interp.run.guards import contradict
 from dllint.sites import Guard, Guards
 from dllint.structure import Loop
 from dllint.values import Const, Setting, Symbol, Value
@@ -28,8 +29,8 @@ class Accumulating(Optimizers, Loops, Decisions):
         steps = [event for event in inside if isinstance(event, OptimizerStep)]
         if steps:
             return self._every_kth(backward, steps, inside)
-        may_clear = (event for event in inside if isinstance(event, ZeroGrad) or self._gets_optimizer(event))
-        if any(may_clear) or self.loop_unit(loops[0]) != "micro-batches":
+        clearings = (e for e in inside if isinstance(e, ZeroGrad) and not self._leaves_out(e, backward))
+        if any(clearings) or any(map(self._gets_optimizer, inside)) or self.loop_unit(loops[0]) != "micro-batches":
             return []
         return [event for event in self.beside(backward, loops[1]) if isinstance(event, OptimizerStep)]
 
@@ -132,6 +133,7 @@ class Accumulating(Optimizers, Loops, Decisions):
             if not period:
                 return []
             clearings = [e for e in inside if isinstance(e, ZeroGrad) and self.may_concern(e.target, step.optimizer)]
+            clearings = [e for e in clearings if not self._leaves_out(e, backward, step)]
             same_turn = any(isinstance(event, Backward) and _shares(event, period) for event in inside)
             always = any(not self.period_between(backward, event) for event in (*steps, *clearings))
             if any(_shares(e, period) and self.position(e) < self.position(backward) for e in clearings):
@@ -140,10 +142,26 @@ class Accumulating(Optimizers, Loops, Decisions):
                 found.append(step)
         return found
 
+    def _leaves_out(self, clearing: ZeroGrad, *used: Event) -> bool:
+        """Whether gradients are cleared where a test says that numbers are lost: the turn goes no further.
+
+        What is used in other turns does then not happen in this one, and they are cleared in few.
+        """
+        tests = [
+            guard
+            for guard in self.conditions_beyond(clearing, used[0])
+            if guard.node is not None and self.speaks_of("not-finite", *_names_in(guard.node))
+        ]
+        return any(contradict(test, guard) for test in tests for event in used for guard in event.guards)
+
     def _gets_optimizer(self, event: Event) -> bool:
         """Whether an unresolved call gets something that can clear gradients."""
         given = event.values if isinstance(event, OpaqueCall) else ()
         return any(self.guessed_role(value) in ("optimizer", "scaler") for value in given)
+
+
+def _names_in(test: ast.expr) -> list[str]:
+    return [getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(test)]
 
 
 def _shares(event: Event, period: Guards) -> bool:

@@ -54,7 +54,8 @@ class Uses(ProgramView):
         """Where what goes backward is kept as well, by the variable that it is called by there.
 
         A loss that a function of the project returns has been made in that function; where it is assigned, the call is.
-        What is assigned after the backward pass, or detached in place, is another thing.
+        What is assigned after the backward pass, or detached in place, is another thing. A function that goes backward
+        and returns the loss has it kept by who called it.
         """
         variable = _variable_sent(event)
         module: Any = event.site.module
@@ -68,6 +69,9 @@ class Uses(ProgramView):
             is_before = statement.lineno <= last and _variable_of(statement) == variable
             if is_before and isinstance(statement.value, ast.Call):
                 found |= {id(kept.site.node): kept for kept in _keepings_of(Site(module, statement.value))}
+        if variable and event.frame.call is not None and _returns_as_it_is(variable, around, event):
+            by_caller = [_kept_at(event.frame.call), *_keepings_of(event.frame.call)]
+            found |= {id(kept.site.node): kept for kept in by_caller if kept is not None}
         return list(found.values())
 
     def names_sent_backward(self, site: Site) -> frozenset[str]:
@@ -302,6 +306,23 @@ def _variable_sent(event: Backward) -> str:
     owner = call.func.value
     given = call.args[:1] if event.via else owner.args[:1] if isinstance(owner, ast.Call) else [owner]
     return next((each.id for each in given if isinstance(each, ast.Name)), "")
+
+
+def _returns_as_it_is(variable: str, around: ast.AST, event: Backward) -> bool:
+    """Whether a function that is called by its name goes backward from a variable, and then returns that alone.
+
+    One that goes backward in a loop of its own returns only the last of many.
+    """
+    call = event.frame.call.node if event.frame.call is not None else None
+    called = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
+    if not isinstance(around, ast.FunctionDef) or around.name != called or around.decorator_list:
+        return False
+    nodes, line = nodes_of(around), event.site.line
+    if any(each.lineno <= line <= (each.end_lineno or line) for each in nodes.of(ast.For, ast.While)):
+        return False
+    stored = any(isinstance(each.ctx, ast.Store) and each.lineno > line for each in nodes.names.get(variable, ()))
+    returned = [each.value for each in nodes.of(ast.Return) if each.lineno > line]
+    return not stored and bool(returned) and all(getattr(each, "id", "") == variable for each in returned)
 
 
 def _is_backward(function: ast.expr) -> bool:

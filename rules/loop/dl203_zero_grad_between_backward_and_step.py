@@ -19,10 +19,10 @@ Adam and AdamW alike.
 ## Not reported
 Steps that are left out on purpose: where neither the name of their number nor a division of the loss by it says that
 gradients should add up. Clearing another optimizer's gradients in between (two networks trained in turns), losses that
-are not seen to be computed with a network that the optimizer was given, a second backward pass between the clearing
-and the step, gradients that are written back (`p.grad = g`), rotated loops (`step; zero_grad; backward`), paths on
-which the gradients are still there, and what is done where the loss is not finite, or under a condition beside which
-the optimizer steps with its gradients.
+are not seen to be computed with a network that the optimizer was given (where a function that is not known is given it,
+it is a question), a second backward pass between the clearing and the step, gradients that are written back (`p.grad =
+g`), rotated loops (`step; zero_grad; backward`), paths on which the gradients are still there, and what is done where
+the loss is not finite, or under a condition beside which the optimizer steps with its gradients.
 
 ## Fix (unsafe)
 Moves the clearing before the backward pass, where both stand in the same block. Unsafe because training begins,
@@ -42,6 +42,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dllint.api import (
+    Assumption,
     AttributeAssigned,
     Backward,
     Context,
@@ -52,6 +53,7 @@ from dllint.api import (
     OptimizerStep,
     Program,
     Rule,
+    Symbol,
     Value,
     ZeroGrad,
     attribute_of,
@@ -137,6 +139,7 @@ class ZeroGradBetweenBackwardAndStep(Rule):
             clearing,
             f"the gradients of {ctx.called(optimizer, 'optimizer')} are cleared between the backward pass and the step",
             on=[step],
+            assuming=_assumed_of_loss(clearing, optimizer, ctx),
             effect="every step finds no gradients: nothing is trained, and no error says so",
             help="clear the gradients before the backward pass, or after the step",
             trace=[(clearing.site, "the new gradients are cleared"), (step.site, "the step has none to use")],
@@ -154,6 +157,28 @@ def _is_done_otherwise(step: OptimizerStep, optimizer: Value, ctx: Context) -> b
         or any(_sets_gradients(event) for event in inside if isinstance(event, AttributeAssigned))
         or any(ctx.opaque_to_gradients(event, optimizer) for event in inside if isinstance(event, OpaqueCall))
     )
+
+
+def _given_to(backward: Backward, optimizer: Value, ctx: Context) -> Symbol | None:
+    """The unresolved call that a loss comes from, if it is given a network of the optimizer: `forward(model, x, y)`."""
+    networks = ctx.parameters_of(optimizer)[0]
+    sources = ctx.sources_up_to(backward.loss, lambda _: False) if backward.loss is not None and networks else ()
+    for source in sources:
+        given = source.arguments if isinstance(source, Symbol) and source.name == "call" else None
+        if given is not None and any(ctx.is_same(each, network) for each in given.all() for network in networks):
+            return source if isinstance(source, Symbol) else None
+    return None
+
+
+def _assumed_of_loss(clearing: Event, optimizer: Value, ctx: Context) -> list[Assumption]:
+    """That an unresolved function computes the loss with the network that it is given."""
+    passes = [each for each in ctx.since_last(OptimizerStep, before=clearing) if isinstance(each, Backward)]
+    is_seen = not ctx.parameters_of(optimizer)[0] or any(ctx.gives_gradients(each.loss, optimizer) for each in passes)
+    call = next((found for each in passes if (found := _given_to(each, optimizer, ctx)) is not None), None)
+    if is_seen or call is None:
+        return []
+    name = ctx.name_of(call.inputs[0]) or "what is called"
+    return [Assumption("effect", f"`{name}` computes the loss with the network that it is given")]
 
 
 def _sets_gradients(event: AttributeAssigned) -> bool:
@@ -209,7 +234,7 @@ def _gradients_after(optimizer: Value, ctx: Context, event: Event, state: State)
     if isinstance(event, Backward):
         # Of an optimizer that is handed in, as of most, the networks are not known: whoever has it trains with it.
         is_handed_in = not ctx.parameters_of(optimizer)[0]
-        is_seen = is_handed_in or ctx.gives_gradients(event.loss, optimizer)
+        is_seen = is_handed_in or ctx.gives_gradients(event.loss, optimizer) or _given_to(event, optimizer, ctx)
         return ("fresh" if is_seen else "unknown", None)
     if isinstance(event, ZeroGrad):
         return ("cleared", event) if state[0] == "fresh" else state

@@ -4,7 +4,8 @@ Under `torch.no_grad()` nothing is recorded, so there is nothing to go back thro
 pass runs: `loss.backward()` inside `no_grad` works when the forward pass ran outside.
 
 As a statement, `torch.set_grad_enabled(False)` holds until something switches gradients on again: where it stands at
-the head of an evaluation, the next epoch trains without gradients.
+the head of an evaluation, the next epoch trains without gradients, and so does what comes after a call of a function
+in which it stands.
 
 Measured on torch 2.13: forward under `no_grad` or `inference_mode` makes `backward` raise "element 0 of tensors does
 not require grad" when everything is inside, 0 of the parameters get a gradient; forward outside and backward inside
@@ -115,13 +116,20 @@ class ForwardUnderNoGrad(Rule):
         yield from (finding for finding in found.values() if finding is not None)
 
     def _report(self, event: Backward, cut: Site, ctx: Context) -> Finding:
+        switch = _last_switch(event, cut, ctx)
         return ctx.finding(
             self,
             event,
             "backward pass from a loss that was computed with gradients off",
             effect="no gradient reaches any parameter: torch raises here, or nothing is trained",
-            help="compute the forward pass and the loss outside `no_grad`",
-            trace=[(cut, "computed with gradients off"), (event.site, "and sent backward")],
+            help="compute the forward pass and the loss outside `no_grad`"
+            if switch is None
+            else "use `with torch.no_grad():` there, which ends with its block",
+            trace=[
+                *([(switch.site, "gradients are off from here on")] if switch is not None else []),
+                (cut, "computed with gradients off"),
+                (event.site, "and sent backward"),
+            ],
             fix=("Compute it with gradients on", _switched_on(cut, ctx)),
         )
 
@@ -143,6 +151,17 @@ def _cuts(event: Backward, ctx: Context) -> list[Site]:
     if gradient is None or gradient.flows is not False:
         return []
     return [cut.site for cut in gradient.cuts if cut.reason == "no_grad"]
+
+
+def _last_switch(event: Backward, cut: Site, ctx: Context) -> LibraryCall | None:
+    """The statement in another function that has switched gradients off for good, where nothing around a place does."""
+    around = [each for node in ctx.ancestors(cut, ast.With, ast.FunctionDef) for each in _switching(node)]
+    if any(map(_switch_of, around)):
+        return None
+    before = [each for each in ctx.all_of(LibraryCall) if each.name == "torch.set_grad_enabled"]
+    before = [each for each in before if ctx.position(each) < ctx.position(event) and _is_statement(each, ctx)]
+    is_off = bool(before) and ctx.constant(before[-1].arguments.get(0, "mode")) is False
+    return before[-1] if is_off and before[-1].frame is not event.frame else None
 
 
 def _left_off(ctx: Context) -> Iterator[tuple[Backward, LibraryCall]]:
@@ -176,6 +195,13 @@ def _switch_of(node: ast.expr) -> ast.Attribute | ast.Name | None:
     return name if is_switch and isinstance(name, ast.Attribute | ast.Name) else None
 
 
+def _switching(node: ast.AST) -> list[ast.expr]:
+    """What a block is entered with, or a function decorated."""
+    if isinstance(node, ast.With):
+        return [each.context_expr for each in node.items]
+    return node.decorator_list if isinstance(node, ast.FunctionDef) else []
+
+
 def _expects(handler: ast.ExceptHandler) -> bool:
     """Whether a handler is for what torch raises, and not for memory that has run out."""
     is_runtime_error = handler.type is not None and "RuntimeError" in ast.unparse(handler.type)
@@ -186,10 +212,7 @@ def _switched_on(cut: Site, ctx: Context) -> Edits:
     """Keep gradients on in all blocks and functions around a place that switch them off."""
     switches: list[ast.expr] = []
     for node in ctx.ancestors(cut, ast.With, ast.FunctionDef):
-        if isinstance(node, ast.With):
-            switches += [each.context_expr for each in node.items]
-        elif isinstance(node, ast.FunctionDef):
-            switches += node.decorator_list
+        switches += _switching(node)
     named = ((switch, _switch_of(switch)) for switch in switches)
     return together(
         *(

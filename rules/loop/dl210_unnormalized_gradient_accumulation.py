@@ -26,9 +26,10 @@ steps is 1.349 instead of .130. Adam, AdamW, RMSprop and Adagrad do not care abo
 Losses that are divided or scaled by anything that is not a constant, summed losses (`reduction="sum"`), and gradients
 that are changed by hand; what a framework divides itself; accumulation over 1, where that is known or the default;
 losses of parts of one batch, which each are computed from all parts. Another network's turn every few steps (GAN
-critics) and sums over several losses of one batch are no accumulation. Under a framework that divides by itself the
-division is what is reported: with `Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times
-too small (.106 instead of .425).
+critics) and sums over several losses of one batch are no accumulation. What is cleared where a test says that a loss or
+a gradient is not finite, and the turn goes no further, is cleared in few turns, and reported all the same. Under a
+framework that divides by itself the division is what is reported: with `Accelerator(gradient_accumulation_steps=4)` and
+`loss / 4` gradients are four times too small (.106 instead of .425).
 
 ## Fix (unsafe)
 Divides what is sent backward: `(loss / steps).backward()`, so that the logged loss stays as it is. Unsafe because

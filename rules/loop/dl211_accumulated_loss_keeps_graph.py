@@ -27,6 +27,9 @@ and none with `.item()`. After `loss.backward()` no activation is left, but the 
         total += loss.item()
     print(total / len(loader))
 
+The same comes of a function that goes backward and returns the loss as it is, where the caller collects what it
+returns.
+
 ## Not reported
 Sums that go backward themselves, or that somebody else may send backward; what is added under `no_grad`; sums that are
 started again in each iteration, or are that of a forward pass (over the steps of a sequence). It is a note where a

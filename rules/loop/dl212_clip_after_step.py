@@ -19,7 +19,7 @@ unclipped norm.
 ## Not reported
 Clipping that a later step of the same or another optimizer uses (a second backward pass in between, two networks),
 clipping of weights (`p.data.clamp_`), paths on which the step has not happened yet, and what another call clips in
-time.
+time, unless it stands in another arm of the same condition.
 
 ## Fix (unsafe)
 Moves the clipping before the step where both stand in the same block and no gradient scaler is used. Unsafe
@@ -82,7 +82,7 @@ class ClipAfterStep(Rule):
                 if not _is_late_for_its_own(event, group, ctx):
                     continue
                 if len(groups) == 1 or _is_clipped_for(event, group, groups, ctx):
-                    yield from (self._report(event, step, group, ctx) for step in _first_steps(group, ctx))
+                    yield from (self._report(event, step, group, ctx) for step in _first_steps(event, group, ctx))
 
     def _report(self, event: GradientClip, step: OptimizerStep, group: Group, ctx: Context) -> Finding:
         optimizer = ctx.called(group[0], "optimizer")
@@ -127,9 +127,13 @@ def _by_call(ctx: Context) -> Iterator[list[OptimizerStep]]:
             yield steps
 
 
-def _first_steps(group: Group, ctx: Context) -> list[OptimizerStep]:
-    """The first step that is taken with some optimizers: of each, if it is one or the other."""
-    return next(steps for steps in _by_call(ctx) if _is_step_of(steps[0], group, ctx))
+def _first_steps(clip: GradientClip, group: Group, ctx: Context) -> list[OptimizerStep]:
+    """The first step that is taken with some optimizers: of each, if it is one or the other.
+
+    One in another arm of the condition under which something is clipped has used other gradients.
+    """
+    taken = [steps for steps in _by_call(ctx) if _is_step_of(steps[0], group, ctx)]
+    return next((steps for steps in taken if not ctx.exclusive(steps[0], clip)), taken[0])
 
 
 def _is_step_of(step: OptimizerStep, group: Group, ctx: Context) -> bool:
@@ -137,12 +141,22 @@ def _is_step_of(step: OptimizerStep, group: Group, ctx: Context) -> bool:
 
 
 def _late_clips(kinds: tuple[type[Event], ...], group: Group, ctx: Context) -> list[GradientClip]:
-    """The clippings that find the gradients used on every path; not where another clips the same in time."""
+    """The clippings that find the gradients used on every path; not where another clips the same in time.
+
+    One in another arm of the same condition does not: what this one clips was used without it.
+    """
     flow = ctx.follow("none", _after, kinds, partial(_is_about_group, group, ctx))
     found = [(event, states) for event, states in flow.arrivals.items() if isinstance(event, GradientClip)]
-    timely = [clipped for event, states in found if "fresh" in states for clipped in _clipped(event, ctx)]
+    timely = [event for event, states in found if "fresh" in states]
     late = [event for event, states in found if states == {"used"} and not ctx.is_managed(event)]
-    return [e for e in late if not any(ctx.is_same(one, other) for one in _clipped(e, ctx) for other in timely)]
+    return [e for e in late if not any(_clips_the_same(e, other, ctx) for other in timely)]
+
+
+def _clips_the_same(late: GradientClip, timely: GradientClip, ctx: Context) -> bool:
+    """Whether of two clippings, which may both happen on one path, one is of what the other is of."""
+    if ctx.exclusive(late, timely):
+        return False
+    return any(ctx.is_same(one, other) for one in _clipped(late, ctx) for other in _clipped(timely, ctx))
 
 
 def _is_late_for_its_own(event: GradientClip, group: Group, ctx: Context) -> bool:

@@ -8,6 +8,8 @@ Measured on torch 2.13: in evaluation mode `F.dropout(x)` sets 49 % of the value
 `scaled_dot_product_attention(dropout_p=...)` is always active. Validation numbers are noisy and too low, and so is
 every prediction afterwards.
 
+`training=self.train` does not help: `self.train` is a method, which is true in both modes.
+
 ## Bad
     def forward(self, x):
         return self.fc(F.dropout(x, 0.5))
@@ -17,12 +19,13 @@ every prediction afterwards.
         return self.fc(F.dropout(x, 0.5, training=self.training))
 
 ## Not reported
-Calls with `training=` (also as the third argument), with a rate of 0 or one that is an argument of the method; calls
-that only happen in training (`training_step`, losses and augmentations); Monte-Carlo dropout that says so; calls about
-which the mode decides (`if self.training:`, an early return, a rate that depends on it); modules that are kept as
+Calls with another `training=` (also as the third argument), with a rate of 0 or one that is an argument of the method;
+calls that only happen in training (`training_step`, losses and augmentations); Monte-Carlo dropout that says so; calls
+about which the mode decides (`if self.training:`, an early return, a rate that depends on it); modules that are kept as
 attributes; what happens once, as the module is made (weights that are thinned out); rates that other code sets in the
 module (`model.head.dropout = 0` before an evaluation); functions that no module calls; projects for torch before 1.0,
-where `F.dropout` is off by default. In a project that trains and never evaluates it is a question.
+where `F.dropout` is off by default. Nor is `training=self.train` where anything gives a `train` of its own to modules.
+In a project that trains and never evaluates it is a question.
 
 ## Fix (unsafe)
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
@@ -41,6 +44,8 @@ from typing import Any
 
 from dllint.api import (
     Assumption,
+    BoundMethod,
+    Class,
     Const,
     Context,
     Edits,
@@ -62,6 +67,7 @@ _FUNCTIONS = tuple(f"torch.nn.functional.dropout{n}" for n in ("", "1d", "2d", "
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _MODULES = tuple(f"torch.nn.{kind}" for kind in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"))
 _HOLDERS = ("self", "args", "opt", "opts", "cfg", "config", "hparams", "params", "FLAGS")  # of settings, no modules
+_OTHER_TRAIN = r"(?m)^\s+train\b[^(]*=|setattr|__dict__|__getattr|\bproperty\b"  # than that of all modules
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _EFFECT = "validation and every prediction are made with part of the network switched off at random"
 
@@ -253,20 +259,22 @@ class FunctionalDropoutAlwaysOn(Rule):
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name in _FUNCTIONS:
-            rate, is_told = event.arguments.get(1, "p"), event.arguments.get(2, "training") is not None
+            rate, told = event.arguments.get(1, "p"), event.arguments.get(2, "training")
         elif event.name == _ATTENTION:
-            rate = event.arguments.get(4, "dropout_p")
-            is_told = rate is None
+            told = rate = event.arguments.get(4, "dropout_p")
         else:
             return
-        method = _method_around(event, ctx)
+        method, is_attention = _method_around(event, ctx), event.name == _ATTENTION
+        is_told = rate is None if is_attention else told is not None and not _is_method_train(told, method, ctx)
         if is_told or not event.arguments.exact or method is None or ctx.excused(self, event, method, rate):
             return
-        name, is_attention = event.name.rpartition(".")[2], event.name == _ATTENTION
+        name, why = event.name.rpartition(".")[2], "its rate does not depend on the mode"
+        if not is_attention:
+            why = "it does not depend on the mode" if told is None else "the method `train` is true in each mode"
         yield ctx.finding(
             self,
             event,
-            f"`{name}` also drops in evaluation: {'its rate' if is_attention else 'it'} does not depend on the mode",
+            f"`{name}` also drops in evaluation: {why}",
             on=[rate],
             assuming=_assumed_evaluation(method, ctx),
             effect=_EFFECT,
@@ -307,6 +315,20 @@ def _method_around(event: Event, ctx: Context) -> Frame | None:
     return next((frame for frame in frames if frame.receiver and ctx.role(frame.receiver) == "module"), None)
 
 
+def _is_method_train(told: Value, method: Frame | None, ctx: Context) -> bool:
+    """Whether a value is the method `train` of the module, and nothing in the project gives it another meaning."""
+    module = method.receiver if method is not None else None
+    if not isinstance(module, Instance) or not isinstance(module.cls, Class):
+        return False
+    bases = [base for each in module.cls.lineage for base in each.possible_bases]
+    if any(isinstance(base, Symbol) for base in bases) or ctx.is_said_in(module.cls, _OTHER_TRAIN):
+        return False
+    is_read = isinstance(told, Symbol) and told.name == "attribute" and told.detail == "train"
+    if not (is_read and isinstance(told, Symbol) and told.inputs[0] is module):
+        is_read = isinstance(told, BoundMethod) and told.receiver is module and told.function.name == "train"
+    return is_read and not ctx.project_mentions(r"(?<!\bargs)\.train\s*=(?!=)")
+
+
 def _frames_up_to(event: Event, method: Frame) -> list[Frame]:
     """The frames from an event to a method around it."""
     frames = list(event.frame.stack())
@@ -318,7 +340,7 @@ def _decides(function: ast.AST, call: ast.AST, called: ast.AST | None, ctx: Cont
 
     What it is given counts as far as the function that is called, if that is known, reads it.
     """
-    if any(_asks_for_mode(each, ctx) for each in _read_of(call, called)):
+    if any(_asks_for_mode(each, ctx) for each in _read_of(call, called) if not _is_named_train(each)):
         return True
     given = _names_in(call) - {"self"}
     for node in ast.walk(function):
@@ -334,8 +356,10 @@ def _decides(function: ast.AST, call: ast.AST, called: ast.AST | None, ctx: Cont
 
 def _read_of(call: ast.AST, called: ast.AST | None) -> list[ast.AST]:
     """A call, or what it gives to those parameters of the function that is called which that reads."""
-    if not isinstance(call, ast.Call) or not isinstance(called, ast.FunctionDef):
+    if not isinstance(call, ast.Call):
         return [call]
+    if not isinstance(called, ast.FunctionDef):
+        return [call.func, *call.args, *(each.value for each in call.keywords)]
     names = _names_of_parameters(called)
     read = {node.id for node in ast.walk(called) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     by_place = call.args if names[:1] != ["self"] else [call.func, *call.args]
@@ -343,6 +367,11 @@ def _read_of(call: ast.AST, called: ast.AST | None) -> list[ast.AST]:
     ignored |= {id(each.value) for each in call.keywords if each.arg in names and each.arg not in read}
     given = [call.func, *call.args, *(each.value for each in call.keywords)]
     return [value for value in given if id(value) not in ignored]
+
+
+def _is_named_train(node: ast.AST) -> bool:
+    """Whether an expression is no more than `self.train`, by which a module is not asked for its mode."""
+    return isinstance(node, ast.Attribute) and node.attr == "train" and getattr(node.value, "id", "") == "self"
 
 
 def _asks_for_mode(node: ast.AST, ctx: Context) -> bool:

@@ -29,12 +29,12 @@ Of a layer that is unfrozen after `Adam(filter(...))`, no weight has changed aft
 ## Not reported
 Modules that are frozen, only evaluated, or deleted again; modules with weights from elsewhere (a checkpoint, another
 model), unless new layers of theirs are trained as well; names such as `teacher`, `ema`, `vgg` or `random_projection`;
-networks that see both sides of a comparison; one part of a model that is trained alone, as a head is on features;
-parameters that are updated or set by hand, or that something else asks for and may hand on; modules whose forward is
-given the weights to compute with, by a keyword; optimizers that are given single tensors, as for a style, a prompt or
-an attack. Where anything that an optimizer is given is not known, nothing is said. Parts that are unfrozen where the
-optimizer has frozen ones as well, or gets them then, or another one has them; networks that are frozen and unfrozen in
-turn.
+networks that see both sides of a comparison, and not only its shape; one part of a model that is trained alone, as a
+head is on features; parameters that are updated or set by hand, or that something else asks for and may hand on;
+modules whose forward is given the weights to compute with, by a keyword; optimizers that are given single tensors, as
+for a style, a prompt or an attack. Where anything that an optimizer is given is not known, nothing is said. Parts that
+are unfrozen where the optimizer has frozen ones as well, or gets them then, or another one has them; networks that are
+frozen and unfrozen in turn.
 
 ## On real code
 276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
@@ -210,7 +210,7 @@ class ParametersMissingFromOptimizer(Rule):
                 yield self._report_unfrozen(switch, made, ctx)
 
     def _report(self, left: Untrained, ctx: Context) -> Finding:
-        maker, owner = left.makers[0], ctx.name_of(left.owner) if left.owner is not None else ""
+        maker, owner = _maker_of_next_step(left, ctx), ctx.name_of(left.owner) if left.owner is not None else ""
         name = f"{owner}.{left.name}" if owner else left.name
         places = [
             (left.module.site, "the module is made here"),
@@ -314,6 +314,13 @@ def _is_after_training(event: StateRestored | ModeChange, left: Untrained, ctx: 
     return is_later and not any(each is loop for each in ctx.loops_around(event) for loop in loops)
 
 
+def _maker_of_next_step(left: Untrained, ctx: Context) -> OptimizerCreated | ParametersAdded:
+    """Of several optimizers the one that the loss is for: it steps first behind the backward pass."""
+    behind = (step for step in ctx.steps() if ctx.position(step) > ctx.position(left.loss))
+    found = (made for step in behind for made in left.makers if ctx.is_same(step.optimizer, made.optimizer))
+    return next(found, left.makers[0])
+
+
 def _computed_loss(left: Untrained) -> Value | None:
     return left.loss.loss if isinstance(left.loss, Backward) else left.call
 
@@ -321,10 +328,16 @@ def _computed_loss(left: Untrained) -> Value | None:
 def _is_compared_with_itself(module: Value, ctx: Context) -> bool:
     """Whether what a module makes stands on both sides of a loss, or in none that is known."""
     sides = [
-        [side is not None and any(ctx.is_same(model, module) for model in ctx.models_behind(side)) for side in pair]
+        [side is not None and _is_made_with(side, module, ctx) for side in pair]
         for pair in ((event.input, event.target) for event in ctx.all_of(LossCall))
     ]
     return any(map(all, sides)) or not any(map(any, sides))
+
+
+def _is_made_with(side: Value, module: Value, ctx: Context) -> bool:
+    """Whether a module takes part in what a loss compares, and not only in the shape of it (`torch.ones_like(y)`)."""
+    is_of_shape = all(getattr(each.value, "name", "").endswith("_like") for each in ctx.origins(side))
+    return not is_of_shape and any(ctx.is_same(model, module) for model in ctx.models_behind(side))
 
 
 def _has_new_layers(left: Untrained, ctx: Context) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dllint.choices import alternatives, give_hint
 from dllint.interp.source.bindings import targets_in
+from dllint.interp.source.nodes import nodes_of
 from dllint.terms import Framework, Role
 from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value
 
@@ -38,7 +39,25 @@ def make_class(machine: Machine, node: ast.ClassDef, scope: Scope) -> Class:
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             cls.members[statement.target.id] = statement
     cls.dataclass = any(_decorator_name(machine, decorator, scope) in _DATACLASS for decorator in node.decorator_list)
+    if _is_called_for_forward(cls):
+        cls.members["forward"] = cls.members.pop("__call__")
     return cls
+
+
+def _is_called_for_forward(cls: Class) -> bool:
+    """Whether ``__call__`` of a module is what ``forward`` is of others: it has no such method, and speaks of none.
+
+    One that trains something has to be seen at each call, and is left as it is.
+    """
+    call = cls.members.get("__call__")
+    if not isinstance(call, _FUNCTION) or set(cls.library_bases) != {"torch.nn.Module"} or has_unknown_base(cls):
+        return False
+    if any("forward" in each.members or "forward" in nodes_of(each.node).attributes for each in cls.lineage):
+        return False
+    return _NOT_IN_FORWARD.isdisjoint(nodes_of(call).attributes)
+
+
+_NOT_IN_FORWARD = frozenset(("__call__", "backward", "step", "zero_grad", "train", "eval"))
 
 
 _DATACLASS = frozenset(("dataclasses.dataclass", "pydantic.dataclasses.dataclass", "attr.s", "attrs.define"))

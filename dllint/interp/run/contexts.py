@@ -61,6 +61,18 @@ def call_exit(machine: Machine, manager: Value, site: Site) -> None:
     machine.call_method(manager, "__exit__", Arguments((Const(None), Const(None), Const(None))), site)
 
 
+def may_go_on(manager: Value) -> bool:
+    """Whether the code behind a block may go on where something was raised in it, as far as is known."""
+    if isinstance(manager, Choice):
+        return any(may_go_on(option) for _, option in manager.options)
+    name = _name_of(manager)
+    return not name or name in _UNKNOWN or name.rpartition(".")[2].rstrip("()") in _SWALLOWING
+
+
+_UNKNOWN = frozenset(("call", "generator", "unknown"))
+_SWALLOWING = frozenset(("suppress", "raises", "assertRaises"))
+
+
 def _name_of(manager: Value) -> str:
     if isinstance(manager, Instance):
         return manager.library_name

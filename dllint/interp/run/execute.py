@@ -288,11 +288,13 @@ def _widen(machine: Machine, targets: frozenset[str], scope: Scope) -> None:
 def _with(machine: Machine, node: ast.With | ast.AsyncWith, scope: Scope) -> str | None:
     saved = (machine.grad, machine.contexts)
     entered: list[tuple[Value, Site]] = []
+    goes_on = False
     for item in node.items:
         before = machine.grad
         manager = machine.evaluate(item.context_expr, scope)
         machine.grad = before
         place = Site(scope.module, item.context_expr)
+        goes_on = goes_on or contexts.may_go_on(manager)
         contexts.enter(machine, manager, place)
         given = contexts.call_enter(machine, manager, place)
         if given is not None:
@@ -300,6 +302,8 @@ def _with(machine: Machine, node: ast.With | ast.AsyncWith, scope: Scope) -> str
         if item.optional_vars is not None:
             assignment.assign(machine, item.optional_vars, manager if given is None else given, scope)
     left = execute_block(machine, node.body, scope)
+    if not entered and not goes_on:
+        machine.path.extend(machine.held)  # what holds behind an ``if`` in the block holds behind the block, too
     for manager, place in reversed(entered):
         contexts.call_exit(machine, manager, place)
     machine.grad, machine.contexts = saved

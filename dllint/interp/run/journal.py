@@ -37,6 +37,13 @@ class Activation:
         if lasting:
             self.ended.append((guards, lasting))
 
+    def grad_behind(self, before: str, last: str) -> str:
+        """The gradient mode behind the call: what a statement of the function has set stays, if it was reached."""
+        may_return_early = len(self.returned) > 1 or any(guards for guards, _ in self.returned)
+        if last == before or self.yielded:
+            return before
+        return "unknown" if may_return_early else last
+
 
 class _Journal:
     """What an arm of a branch has overwritten, and which containers it has ``made`` itself."""

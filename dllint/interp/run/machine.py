@@ -229,8 +229,9 @@ class Machine(State):
         one of its own: what holds in it does not hold anyway.
         """
         outcomes, recorded, live = [], [], []
+        before, grads = self.grad, set()
         for guards, body in distinguished(arms, site):
-            outer, self.held = self.block, ()
+            outer, self.held, self.grad = self.block, (), before
             block = self.block = Block() if outer is not None else None
             try:
                 (left, result), writes = self.run_arm(guards, partial(self._run_to_end, body))
@@ -241,12 +242,14 @@ class Machine(State):
                 recorded.append(Arm(guards, block))
             if left is None:
                 live.append((guards + self.held, writes))
+                grads.add(self.grad)
             elif left in ("break", "continue"):
                 self._interrupted.append((guards, writes))
             elif left == "return" and self.activation is not None:
                 self.activation.end((*self.path[self.activation.path_start :], *guards), writes)
         if self.block is not None and any(arm.body.items for arm in recorded):
             self.block.items.append(Branch(site, recorded))
+        self.grad = "unknown" if len(grads) > 1 else next(iter(grads), before)
         if live:
             self.join(live)
         return outcomes
@@ -317,12 +320,14 @@ class Machine(State):
             self.grad = function.grad
         elif frame.framework == "lightning" and function.name in _WITHOUT_GRADIENTS and not saved[1].owner:
             self.grad = "off"
+        is_own, grad = function.grad is not None or self.grad != saved[3], saved[3]
         self._running.append(function)
         try:
             yield activation
+            grad = grad if is_own else activation.grad_behind(grad, self.grad)
         finally:
             self._running.pop()
-            self.block, self.frame, self.activation, self.grad = saved
+            (self.block, self.frame, self.activation, _), self.grad = saved, grad
             self.held = ()  # it speaks of the variables of the function
             for guards, writes in activation.ended:
                 self.join([(otherwise(guards), {}), (guards, writes)])
