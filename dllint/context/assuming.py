@@ -42,6 +42,7 @@ _NAMED = frozenset(("parameters", "state"))  # of an optimizer, and what is load
 _LEFT_OUT = {LossCall: ("result", "target"), AttributeAssigned: ("value",)}
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
+_ENDS = frozenset(("state_dict", "counter", "torch.load"))
 _LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable"))
 _MAX_BEHIND = 80
 _COMPUTED = frozenset(("input", "loss"))
@@ -364,15 +365,15 @@ def _behind_choices(value: Value, name: str = "") -> Iterator[Assumption]:
 
 
 def _made_from(value: Value) -> Iterator[Value]:
-    """A value and what it was made from; the state of a model is one, whichever model it is of, and a loop counts,
-    however far."""
+    """A value and what it was made from; the state of a model is one, whichever model it is of, a loop counts, however
+    far, and what a file holds does not depend on how its name is put together."""
     seen: set[int] = set()
     pending = [value]
     for current in pending:  # which grows meanwhile
         if id(current) not in seen and len(seen) < _MAX_SOURCES:
             seen.add(id(current))
             yield current
-            if not (isinstance(current, Symbol) and current.name in ("state_dict", "counter")):
+            if not (isinstance(current, Symbol) and current.name in _ENDS):
                 pending.extend(graph.inputs_of(current))
 
 
