@@ -261,7 +261,8 @@ def _asked_later(wrapping: Wrapping, state: Symbol, ctx: Context) -> Guards:
     assert saved is not None
     is_apart = made is None or made.module is not saved.module or ctx.scope(made) != ctx.scope(saved)
     if made is None or is_apart:
-        inside = {id(node) for node in ast.walk(saved.node)}
+        function = next(ctx.ancestors(saved, ast.FunctionDef, ast.AsyncFunctionDef), saved.node)
+        inside = {id(node) for node in ast.walk(function)}
         return tuple(guard for guard in wrapping.guards if id(guard.node) in inside)
     return tuple(guard for guard in wrapping.guards if guard.node is not None and guard.node.lineno > made.line)
 
