@@ -33,11 +33,16 @@ def renewed_in(loop: Loop) -> Renewed:
 def is_renewed(guard: Guard, renewed: Renewed) -> bool:
     """Whether a condition is about one of these in a function: a comparison by size, or what a call says of it.
 
-    A flag that a function reads from somewhere, and each call in the same way, stays what it is.
+    A flag that a function reads from somewhere, and each call in the same way, stays what it is. What is called is of
+    no function, whichever asks (`is_better(loss)`): there the names count.
     """
     scope, found, _ = guard.subject.partition(":")
-    is_measured = guard.relation in ("<", ">") or isinstance(guard.node, ast.Call)
-    return bool(found) and is_measured and any((scope, name) in renewed for name in guard.names)
+    is_called = isinstance(guard.node, ast.Call)
+    if not is_called and guard.relation not in ("<", ">"):
+        return False
+    if found:
+        return any((scope, name) in renewed for name in guard.names)
+    return is_called and any(name in guard.names for _, name in renewed)
 
 
 def _below(node: Node) -> list[Node]:
