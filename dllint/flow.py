@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from dllint.dataclass import dataclass
 from dllint.events import Event, OptimizerCreated
 from dllint.interp.run.guards import consistent
+from dllint.interp.run.renewed import Renewed, is_renewed, renewed_in
 from dllint.sites import Guard
 from dllint.structure import Arm, Block, Branch, Invocation, Leave, Loop, Node, walk
 
@@ -214,6 +215,7 @@ class _Walker:
         self._ahead = ahead
         self._canonical: dict[tuple[str, str, str, bool], Guard] = {}
         self._known: dict[tuple[int, Situation], Exits] = {}
+        self._renewed: dict[int, Renewed] = {}
         self._walks = 0
         self.arrivals: dict[Event, set[Any]] = {}
 
@@ -303,13 +305,16 @@ class _Walker:
         exits: Exits = {}
         after: set[Situation] = set()
         entering = {situation}
+        renewed = self._renewed.get(id(loop))
+        if renewed is None:
+            renewed = self._renewed[id(loop)] = renewed_in(loop)
         for _ in range(1 if loop.kind == "once" else _MAX_ROUNDS):
-            outcome = self.walk(loop.body, {(s, _without(a, loop.targets)) for s, a in entering})
+            outcome = self.walk(loop.body, {(s, _without(a, loop.targets, renewed)) for s, a in entering})
             ended = outcome.pop("next", set()) | outcome.pop("continue", set())
             broken = outcome.pop("break", set())
             for kind, leaving in outcome.items():
                 exits.setdefault(kind, set()).update(leaving)
-            ended = {(s, _without(a, loop.targets)) for s, a in ended}
+            ended = {(s, _without(a, loop.targets, renewed)) for s, a in ended}
             entering = ended - after
             after = after | ended | broken
             if not entering:
@@ -326,9 +331,9 @@ def _about(assumed: frozenset[Guard], subjects: Subjects) -> frozenset[Guard]:
     return assumed if len(kept) == len(assumed) else frozenset(kept)
 
 
-def _without(assumed: frozenset[Guard], changed: frozenset[str]) -> frozenset[Guard]:
+def _without(assumed: frozenset[Guard], changed: frozenset[str], renewed: Renewed) -> frozenset[Guard]:
     """Assumptions that another iteration does not overturn."""
-    if not assumed or not changed:
+    if not assumed or not (changed or renewed):
         return assumed
-    kept = [guard for guard in assumed if guard.names.isdisjoint(changed)]
+    kept = [guard for guard in assumed if guard.names.isdisjoint(changed) and not is_renewed(guard, renewed)]
     return assumed if len(kept) == len(assumed) else frozenset(kept)

@@ -43,6 +43,7 @@ _LEFT_OUT = {LossCall: ("result", "target"), AttributeAssigned: ("value",)}
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
 _LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable", "gradient_checkpointing_disable"))
+_ENDS = frozenset(("state_dict", "counter", "torch.load"))
 _MAX_BEHIND = 80
 _COMPUTED = frozenset(("input", "loss"))
 _MAX_STEPS = 40
@@ -367,14 +368,14 @@ def _behind_choices(value: Value, name: str = "") -> Iterator[Assumption]:
 
 def _made_from(value: Value) -> Iterator[Value]:
     """A value and what it was made from; the state of a model is one, whichever model it is of, and a loop counts,
-    however far. Into which shape something is brought, or to which device, makes it no other."""
+    however far. Into which shape something is brought, to which device, and from which file, makes it no other."""
     seen: set[int] = set()
     pending = [value]
     for current in pending:  # which grows meanwhile
         if id(current) not in seen and len(seen) < _MAX_SOURCES:
             seen.add(id(current))
             yield current
-            if not (isinstance(current, Symbol) and current.name in ("state_dict", "counter")):
+            if not (isinstance(current, Symbol) and current.name in _ENDS):
                 inputs = graph.inputs_of(current)
                 pending.extend(inputs[:1] if isinstance(current, Symbol) and current.name in _PLACED else inputs)
 

@@ -144,11 +144,13 @@ class IncompleteCheckpoint(Rule):
         reported: set[int] = set()
         for each in [] if saves_all else complete:
             missing = _left_out(each, optimizers, elsewhere, ctx) if each in models else []
-            if missing and id(each.site.node) not in reported:
+            if missing:
                 reported.add(id(each.site.node))
                 yield self._report(each, _Evidence(each.site, "another optimizer's state is in it"), missing, ctx)
+        told: Saved | None = None  # one finding for all models that are saved side by side
         for each in [each for each in models if ctx.progress_in(each)] or models:
-            if id(each.site.node) in reported or any(each is other for other in complete):
+            is_beside = told is not None and told.site.node is not each.site.node
+            if is_beside or id(each.site.node) in reported or any(each is other for other in complete):
                 continue
             evidence = _missing_key(each, ctx)
             if evidence is None and is_alone and not saves_all:  # the optimizer has no file of its own
@@ -157,10 +159,9 @@ class IncompleteCheckpoint(Rule):
                 evidence = _resumption(each, ctx)
             if evidence is None and (is_complete or not ctx.progress_in(each) or ctx.is_for_use(each)):
                 continue
-            reported.add(id(each.site.node))
             yield self._report(each, evidence, optimizers, ctx)
             if not each.is_dict:
-                return  # one finding for all models that are saved side by side
+                told = each
 
     def _check_helpers(self, models: list[Saved], ctx: Context) -> Iterator[Finding]:
         """Functions that save and load for training elsewhere: no file of the project writes an optimizer's state."""

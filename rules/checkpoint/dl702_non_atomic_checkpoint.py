@@ -93,13 +93,11 @@ class NonAtomicCheckpoint(Rule):
     excuses = (written_by_a_framework, temporary, moved)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        reported: set[int] = set()
         for saved in ctx.checkpoints.saved:
             place = saved.event.site
-            if saved.event.function != "torch.save" or id(place.node) in reported or not ctx.is_overwritten(saved):
+            if saved.event.function != "torch.save" or not ctx.is_overwritten(saved):
                 continue
             if not ctx.excused(self, saved):
-                reported.add(id(place.node))
                 yield ctx.finding(
                     self,
                     saved.event,

@@ -30,6 +30,8 @@ is one of epoch 1 in the place of that of epoch 4; with `--resume` it makes the 
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
         torch.save(state, "last.pt")
 
+So is one that is read where the program finds a word in its command line: `if "--resume" in sys.argv`.
+
 ## Not reported
 Off by default: whether jobs are started again by a machine or by hand is not in the code. Not reported at all are
 programs that also look for a checkpoint by themselves; options that code sets, that are on by default, or that must be
@@ -57,8 +59,9 @@ def looks_for_the_last(name: str, ctx: Context) -> bool:
 
 
 def set_by_code(name: str, ctx: Context) -> bool:
-    """code sets the option, as one that starts jobs again does"""
-    return not name.startswith("self.") and ctx.project_mentions(rf"\b{re.escape(name)}\s*=(?!=)", where="related")
+    """code sets the option, as one that starts jobs again does, and not from what the command line has"""
+    pattern = rf"\b{re.escape(name)}\s*=(?!=)(?!.*\bargv\b)"
+    return not name.startswith("self.") and ctx.project_mentions(pattern, where="related")
 
 
 class ResumeBehindFlag(Rule):

@@ -25,7 +25,8 @@ timeout, and no checkpoint can be read; with the call on both ranks, it returns 
 ## Not reported
 Conditions that are about more than the rank (`is_main_process or distributed_type == DEEPSPEED`); state dicts of
 `DistributedDataParallel`, which every rank has whole. Accelerate's `save_state` needs all ranks only where the model is
-sharded: there it is a question.
+sharded: there it is a question. So it is where a setting tells whether the model is FSDP's (`--wrap fsdp`), unless that
+is its default.
 
 ## On real code
 276 public repositories: no finding; few of them shard a model over devices.
@@ -38,6 +39,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumption,
+    Assumptions,
     Context,
     Event,
     Finding,
@@ -49,6 +51,8 @@ from dllint.api import (
     StateTaken,
     Symbol,
     Value,
+    alternatives,
+    assumed_under,
 )
 
 _DCP = "torch.distributed.checkpoint."
@@ -88,10 +92,14 @@ class RankZeroCollectiveSave(Rule):
             yield from self._check(event, f"`{event.name}`", ctx, (Assumption("effect", _SHARDED),))
 
     def on_state_taken(self, event: StateTaken, ctx: Context) -> Iterator[Finding]:
-        if isinstance(event.target, Instance) and ctx.class_name(event.target) == "FullyShardedDataParallel":
-            yield from self._check(event, "the state dict of an FSDP model", ctx)
+        possible = [each for each in alternatives(event.target) if ctx.consistent(each[0], event.guards)]
+        sharded = [each for each in possible if _is_sharded(each[1], ctx)]
+        if sharded:
+            by_default = [each for each in sharded if all(guard.by_default for guard in each[0])]
+            guards = (by_default or sharded)[0][0] if len(sharded) < len(possible) else ()
+            yield from self._check(event, "the state dict of an FSDP model", ctx, assumed_under(guards))
 
-    def _check(self, event: Event, what: str, ctx: Context, assuming: tuple[Assumption, ...] = ()) -> Iterator[Finding]:
+    def _check(self, event: Event, what: str, ctx: Context, assuming: Assumptions = ()) -> Iterator[Finding]:
         guard = next((guard for guard in event.guards if _is_first_rank(guard, ctx)), None)
         if guard is None:
             return
@@ -108,6 +116,10 @@ class RankZeroCollectiveSave(Rule):
 
 def _is_engine(receiver: Value, ctx: Context) -> bool:
     return any(isinstance(each, Symbol) and each.name == "deepspeed.initialize" for each in ctx.sources(receiver))
+
+
+def _is_sharded(model: Value, ctx: Context) -> bool:
+    return isinstance(model, Instance) and ctx.class_name(model) == "FullyShardedDataParallel"
 
 
 def _is_first_rank(guard: Guard, ctx: Context) -> bool:

@@ -34,9 +34,12 @@ that is restored, none is.
         scaler.step(optimizer)
         scaler.update()
 
+A run that counts on from the epoch of a checkpoint goes on as well, where the state of its optimizer is not in it.
+
 ## Not reported
-Scalers that are switched off (`enabled=False`), training in bfloat16, which needs none, scalers that code which is not
-seen gets hold of, and weights that are loaded for a run of its own.
+Scalers that are switched off (`enabled=False`), and training in bfloat16, which needs none, where code names that and
+not only a comment or a docstring; scalers that code which is not seen gets hold of, and weights that are loaded for a
+run of its own.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: 1 finding, true.
@@ -44,9 +47,23 @@ seen gets hold of, and weights that are loaded for a run of its own.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, OptimizerStep, Program, Rule, StateRead, Value
+from dllint.api import (
+    Context,
+    Continuation,
+    Finding,
+    Instance,
+    OptimizerStep,
+    Program,
+    Restored,
+    Rule,
+    StateRead,
+    Value,
+    keys_read,
+    nodes_of,
+)
 
 _EFFECT = "it begins at a scale of 65536 again, and skips steps until the gradients fit"
 
@@ -64,7 +81,17 @@ def switched_off(scaler: Instance, ctx: Context) -> bool:
 
 def needs_none(scaler: Value, ctx: Context) -> bool:
     """training is in bfloat16"""
-    return ctx.mentions("bfloat16", where="here") or ctx.mentions("bf16", where="here")
+    return any(_is_named(word, tree) for word in ("bfloat16", "bf16") for _, tree in ctx.trees(word))
+
+
+def _is_named(word: str, tree: ast.Module) -> bool:
+    """Whether code names something, and not only a comment or a docstring."""
+    nodes = nodes_of(tree)
+    described = {id(each.value) for each in nodes.of(ast.Expr)}
+    texts = (each.value for each in nodes.of(ast.Constant) if id(each) not in described)
+    given = (each.arg or "" for each in nodes.of(ast.keyword, ast.arg))
+    said = (*nodes.names, *nodes.attributes, *given, *(each for each in texts if isinstance(each, str)))
+    return any(word in each for each in said)
 
 
 class ScalerNotRestored(Rule):
@@ -84,7 +111,7 @@ class ScalerNotRestored(Rule):
         for each in found.restored if found is not None else ():
             for step in steps:
                 scaler = step.scaler
-                if not isinstance(scaler, Instance) or not ctx.is_same(step.optimizer, each.event.target):
+                if not isinstance(scaler, Instance) or not _goes_on_with(step, each, found, ctx):
                     continue
                 if not ctx.excused(self, scaler):
                     yield ctx.finding(
@@ -117,3 +144,18 @@ class ScalerNotRestored(Rule):
                         trace=[(saved.place_of(part), "this is saved"), (load.site, "and not taken out here")],
                     )
                     return
+
+
+def _goes_on_with(step: OptimizerStep, restored: Restored, found: Continuation | None, ctx: Context) -> bool:
+    """Whether the optimizer of a step is put back; or, where a run counts on without it, the model that it trains.
+
+    Of several states that the model gets, the last one is that with which training goes on.
+    """
+    if ctx.is_same(step.optimizer, restored.event.target):
+        return True
+    others = found.restored if found is not None else ()
+    if any(ctx.guessed_role(each.event.target) == "optimizer" for each in others):
+        return False
+    models = [each for each in others if ctx.guessed_role(each.event.target) in ("module", "wrapper")]
+    trained = [each for each in models if ctx.may_train(step.optimizer, each.event.target)]
+    return trained[-1:] == [restored] and ctx.speaks_of("progress", *keys_read(restored.read))

@@ -140,16 +140,13 @@ class WrappedStateDict(Rule):
     excuses = (taken_of_something_else, unwrapped_by_a_framework, unwrapped_otherwise, unwrapped_first, sharded)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        reported: set[int] = set()
         for saved in ctx.checkpoints.saved:
             for part in saved.parts:
                 state = part.value
-                if not isinstance(state, Symbol) or state.name != "state_dict" or state.site is None:
-                    continue
-                finding = self._judge(saved, part, state, ctx) if id(state.site.node) not in reported else None
-                if finding is not None:
-                    reported.add(id(state.site.node))
-                    yield finding
+                if isinstance(state, Symbol) and state.name == "state_dict" and state.site is not None:
+                    finding = self._judge(saved, part, state, ctx)
+                    if finding is not None:  # of each object whose method saves, as it may be any of several
+                        yield finding
 
     def _judge(self, saved: Saved, part: Part, state: Symbol, ctx: Context) -> Finding | None:
         alike = _of_one_call(saved, state)
@@ -183,6 +180,7 @@ class WrappedStateDict(Rule):
     ) -> Finding:
         assert state.site is not None
         made = wrapping.wrappers[0].site
+        assumed = assumed_under(_asked_later(wrapping, state, ctx))
         edits = _of_module(state.site, wrapping, is_conditional, ctx)
         depends = " depending on how the program is run" if is_conditional else ""
         return ctx.finding(
@@ -190,7 +188,7 @@ class WrappedStateDict(Rule):
             state.site,
             f"the keys of the saved state dict begin with `{wrapping.prefix}`{depends}",
             on=[saved.event, state.inputs[0]],
-            assuming=[*assumed_under(_asked_later(wrapping, state)), *([] if pedantic else _loads_bare(bare, ctx))],
+            assuming=[*assumed, *([] if pedantic else _loads_bare(bare, ctx))],
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
             help=f"save the state of the module inside the wrapper: {_advice(wrapping)}",
@@ -254,15 +252,17 @@ def _loads_bare(bare: Site | None, ctx: Context) -> Iterator[Assumption]:
         yield Assumption("effect", "somebody loads it into a model without a wrapper, which nothing is seen to do")
 
 
-def _asked_later(wrapping: Wrapping, state: Symbol) -> Guards:
+def _asked_later(wrapping: Wrapping, state: Symbol, ctx: Context) -> Guards:
     """The conditions that are asked after the model was wrapped, to choose between the wrapper and what is in it.
 
     Those for wrapping it are no assumption: that the keys depend on them is what is reported.
     """
     made, saved = wrapping.wrappers[0].site, state.site
     assert saved is not None
-    if made is None or made.module is not saved.module:
-        inside = {id(node) for node in ast.walk(saved.node)}
+    is_apart = made is None or made.module is not saved.module or ctx.scope(made) != ctx.scope(saved)
+    if made is None or is_apart:
+        function = next(ctx.ancestors(saved, ast.FunctionDef, ast.AsyncFunctionDef), saved.node)
+        inside = {id(node) for node in ast.walk(function)}
         return tuple(guard for guard in wrapping.guards if id(guard.node) in inside)
     return tuple(guard for guard in wrapping.guards if guard.node is not None and guard.node.lineno > made.line)
 

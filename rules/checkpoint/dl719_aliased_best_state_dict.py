@@ -186,7 +186,7 @@ class AliasedBestStateDict(Rule):
     name = "aliased-best-state-dict"
     category = "correctness"
     severity = "error"
-    triggers = (("state_dict",), ("load_state_dict", "save"), ("step",))
+    triggers = (("state_dict", "step"), ("state_dict",), ("load_state_dict", "save"), ("step",))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)

@@ -203,14 +203,16 @@ class ScoredOnWrongSplit(Rule):
         )
 
     def _chosen_by_test(self, ctx: Context) -> Iterator[Finding]:
-        reported: set[int] = set()
+        reported: dict[int, int] = {}  # what is kept by each score, whichever object keeps it
         for event in ctx.all_of(StateSaved, StateTaken):
             for score in ctx.compared_with_best(event):
                 name = ctx.source_of(score)
                 is_of_test = ctx.speaks_of("test-set", name) and not ctx.speaks_of("validation-set", name)
                 is_of_test = is_of_test and not ctx.is_of_validation(score, ctx.loops_around(event))
-                if is_of_test and id(score.node) not in reported and not ctx.excused(self, event):
-                    reported.add(id(score.node))
+                kept = id(event.site.node)
+                is_told = reported.get(id(score.node), kept) != kept
+                if is_of_test and not is_told and not ctx.excused(self, event):
+                    reported[id(score.node)] = kept
                     yield self._report_choice(score, name, event, ctx)
 
     def _report_choice(self, score: Site, name: str, event: Event, ctx: Context) -> Finding:

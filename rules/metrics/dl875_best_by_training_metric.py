@@ -105,13 +105,13 @@ class BestByTrainingMetric(Rule):
     excuses = (is_not_validated, is_chosen_by_both)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        reported: set[int] = set()
+        reported: dict[int, int] = {}  # what is kept by each score, whichever object keeps it
         for event in ctx.all_of(StateSaved, StateTaken):
             for score, phase in _choices(event, ctx):
                 if phase.name == "training" and not ctx.excused(self, event):
-                    if id(score.node) not in reported:
+                    kept = id(event.site.node)
+                    if reported.setdefault(id(score.node), kept) == kept:
                         yield self._report(score, event, phase, ctx)
-                    reported.add(id(score.node))
                     break  # what is asked again on the way there is the same
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:

@@ -70,13 +70,10 @@ class ConstantLrLogged(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        reported: set[int] = set()
         for change in _rate_changes(ctx):
             for rate in _names_of_rate(change, ctx):
                 for place in _logged_in(change.loop, rate, ctx):
-                    if id(place.node) not in reported:
-                        reported.add(id(place.node))
-                        yield self._report(place, change, ctx)
+                    yield self._report(place, change, ctx)
 
     def _report(self, place: Site, change: _RateChange, ctx: Context) -> Finding:
         return ctx.finding(

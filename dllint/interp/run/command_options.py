@@ -1,4 +1,7 @@
-"""Options that click and typer hand to the parameters of a command: settings, with the defaults the program gives."""
+"""Options that click and typer hand to the parameters of a command: settings, with the defaults the program gives.
+
+And those that a program looks for by itself.
+"""
 
 from __future__ import annotations
 
@@ -70,3 +73,12 @@ def _default(keywords: dict[str, Value], flags: list[str], *, is_argument: bool)
     is_flag = keywords.get("is_flag")
     is_switch = any("/" in flag for flag in flags) or (isinstance(is_flag, Const) and is_flag.value)
     return Const(False if is_switch else None)
+
+
+def looked_for(op: ast.cmpop, left: Value, right: Value, site: Site) -> Setting | None:
+    """The setting that ``"--resume" in sys.argv`` asks for, which is off where nobody gives it."""
+    is_asked = isinstance(op, ast.In | ast.NotIn) and isinstance(right, External) and right.name == "sys.argv"
+    name = left.value if isinstance(left, Const) else None
+    if not is_asked or not isinstance(name, str) or not name.startswith("-"):
+        return None
+    return Setting(name, Const(False, site), site)

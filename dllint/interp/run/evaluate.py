@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.choices import choose
 from dllint.events import UnpackingRefused
 from dllint.forms import is_part_of_shape
-from dllint.interp.run import comprehensions, containers, names, nothing
+from dllint.interp.run import command_options, comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.chances import outcome_of_chance
 from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
@@ -219,6 +219,8 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
             machine.settled[node] = known if machine.settled.get(node, known) is known else None
         if known is not None:
             return Const(known, site)
+        if (flag := command_options.looked_for(node.ops[0], left, rights[0], site)) is not None:
+            return flag if isinstance(node.ops[0], ast.In) else Symbol("not", (flag,), site)
     return Symbol("compare", (left, *rights), site, detail=type(node.ops[0]).__name__)
 
 
