@@ -37,10 +37,10 @@ from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
 from dllint.interp.ask.draws import draws_for_parts
 from dllint.interp.ask.images import Image, image_of
-from dllint.interp.ask.permuted import Pick, picks
+from dllint.interp.ask.permuted import Pick, name_of_pick, picks
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.ragged import asks_for_entries, is_filled_up, is_text, ragged_in, without_others
-from dllint.interp.ask.windows import overlapping_windows
+from dllint.interp.ask.windows import bounds_of, overlapping_windows
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.phases import without_phase
@@ -131,11 +131,21 @@ class DataView(Passes):
         sample = pipelines.sample_of(self._machine, value) if isinstance(value, Instance) else None
         return list(overlapping_windows(self._machine, sample if sample is not None else value))
 
+    def bounds_of(self, window: Value) -> tuple[Value, Value] | None:
+        """Where a slice begins and ends, along the first axis if it is one of several."""
+        return bounds_of(window)
+
     def picked_at_random(self, order: Value, part: str) -> list[Pick]:
         """What a random order picks, by its first or last indices, for `train` or `eval`, as names say."""
-        found = picks(order) if isinstance(order, Symbol) else ()
-        names = ((pick, (pick.value.hint, pick.index.hint if isinstance(pick.index, Symbol) else "")) for pick in found)
+        found = list(picks(order)) if isinstance(order, Symbol) else []
+        names = (
+            (pick, (name_of_pick(pick), pick.index.hint if isinstance(pick.index, Symbol) else "")) for pick in found
+        )
         return [pick for pick, called in names if splits.part_of_texts(called) == part]
+
+    def name_of_pick(self, pick: Pick) -> str:
+        """What is bound to a pick by a random order is called."""
+        return name_of_pick(pick)
 
     def random_parts(self) -> list[tuple[LoaderCreated, Instance, Value]]:
         """The loaders over a part that `random_split` drew, each with the part and the dataset that was split."""

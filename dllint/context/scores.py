@@ -142,9 +142,13 @@ class Scores(Phases):
             return
         made = {name: self._kind_made_by(default, module) for name, default in defaults_of(around).items()}
         kinds = {name: kind for name, kind in made.items() if kind is not None}
-        for meter in default_meters(around, kinds) if kinds else ():
-            if not any(may_be_given(around, meter.name, tree) for _, tree in self.trees(around.name)):
-                yield meter
+        if kinds:
+            project = self._machine.project
+            files = [each for each in project.closure(self.program.module) if around.name in each.words]
+            trees = [each.tree for each in project.reading_each(files)]
+            for meter in default_meters(around, kinds):
+                if not any(may_be_given(around, meter.name, tree) for tree in trees):
+                    yield meter
 
     def _kind_made_by(self, call: ast.expr, module: Any) -> Kind | None:
         """The meters of which an expression makes one, if it does."""

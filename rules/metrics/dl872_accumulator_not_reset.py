@@ -33,8 +33,8 @@ Measured on torch 2.13 (three seeds, 20 epochs): a validation loss of .40, .33 a
 
 A meter, or a metric of torchmetrics, does the adding itself: one that is made before the loop over epochs, updated in
 each batch and read in each epoch is of all epochs so far, unless something calls its `reset`. One that is the default
-of a parameter (`def train_epoch(model, loader, losses=AverageMeter())`) is made once, where the function is defined, and
-is of all calls so far.
+of a parameter (`def train_epoch(model, loader, losses=AverageMeter())`) is made once, where the function is defined,
+and is of all calls so far.
 
 ## Not reported
 Sums that are set anywhere in the loop over epochs, also under a condition; those divided by a count that goes on as

@@ -133,7 +133,8 @@ def may_be_given(function: ast.FunctionDef, name: str, tree: ast.Module) -> bool
     place -= named[:1] == ["self"]
     nodes = nodes_of(tree)
     functions = {id(call.func) for call in nodes.of(ast.Call)}
-    uses = (*nodes.names.get(function.name, ()), *nodes.attributes.get(function.name, ()))
+    names, attributes = nodes.names.get(function.name, ()), nodes.attributes.get(function.name, ())
+    uses: list[ast.Name | ast.Attribute] = [*names, *attributes]
     if any(isinstance(use.ctx, ast.Load) and id(use) not in functions for use in uses):
         return True
     written = {id(use) for use in uses}
