@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 
 from dllint.assumptions import Assumption, Assumptions
@@ -100,6 +100,22 @@ class DataView(Passes):
         sample = pipelines.sample_of(self._machine, dataset)
         calls = list(pipelines.calls_in(self._machine, sample)) if sample is not None else []
         return sorted(calls, key=lambda call: call.result.site.line if call.result.site is not None else 0)
+
+    def happening_in(self, composition: Value) -> tuple[Event, ...]:
+        """What happens when the transforms of a composition are applied one after another to something unknown.
+
+        Up to the first of a library: only what classes of the project do is followed.
+        """
+        events: list[Event] = []
+        sample: Value = Symbol("sample", site=composition.site)
+        for step in self.steps(composition):
+            own, site = step.value, step.value.site
+            if not isinstance(own, Instance) or not isinstance(own.cls, Class) or site is None:
+                break
+            trial = self._machine.tried(partial(self._machine.call, own, Arguments((sample,)), site))
+            events.extend(walk(trial.body))
+            sample = trial.result
+        return tuple(events)
 
     def makes_views(self, dataset: Instance) -> bool:
         """Whether a sample is several views of one image: what one transform makes of it each time."""
