@@ -40,13 +40,14 @@ from dllint.interp.ask.images import Image, image_of
 from dllint.interp.ask.permuted import Pick, name_of_pick, picks
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.ragged import asks_for_entries, is_filled_up, is_text, ragged_in, without_others
+from dllint.interp.ask.samples import samples_behind
 from dllint.interp.ask.windows import bounds_of, overlapping_windows
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.phases import without_phase
 from dllint.sites import Guards, Site
 from dllint.structure import Program, walk
-from dllint.values import Arguments, BoundMethod, Class, Const, Function, Instance, Items, Partial, Symbol, Value
+from dllint.values import Arguments, BoundMethod, Class, Const, Function, Instance, Items, Partial, Symbol, Table, Value
 
 _FETCHES = ("__getitem__", "__getitems__")
 
@@ -116,6 +117,10 @@ class DataView(Passes):
             events.extend(walk(trial.body))
             sample = trial.result
         return tuple(events)
+
+    def samples_behind(self, part: Value) -> list[Table]:
+        """The samples, as dicts of which all entries are known, that a part of a batch comes from."""
+        return samples_behind(self._machine, part)
 
     def makes_views(self, dataset: Instance) -> bool:
         """Whether a sample is several views of one image: what one transform makes of it each time."""
