@@ -115,7 +115,7 @@ class DataView(Passes):
                 break
             trial = self._machine.tried(partial(self._machine.call, own, Arguments((sample,)), site))
             events.extend(walk(trial.body))
-            sample = trial.result
+            sample = trial.result if trial.result is not None else Symbol("unknown", site=site)
         return tuple(events)
 
     def samples_behind(self, part: Value) -> list[Table]:

@@ -96,10 +96,11 @@ class Fitting(AxesOfTensors, Filtering):
         for name, layer in self.sizes_of_layers(model):
             if name.partition(".")[0] not in changed:
                 yield name, layer
-        before = {each.attribute for each in assigned} - changed
-        for name, layer in self._made_head_of(model) if isinstance(model, Instance) else ():
-            if name in model.attributes and name not in before:  # which was read only, or replaced after the event
-                yield name, layer
+        before = {each.attribute for each in assigned if self.position(each) < self.position(event)}
+        if isinstance(model, Instance):
+            for name, layer in self._made_head_of(model):
+                if name in model.attributes and name not in before:  # it was read only, or replaced after the event
+                    yield name, layer
 
     def sizes_of_layers(self, model: Value, depth: int = 0) -> Iterator[tuple[str, Layer]]:
         """The layers of a module with the names that a state dict has for them, as far as their sizes are known."""
