@@ -12,8 +12,10 @@ from dllint.context.scores import BatchLoop, Scores
 from dllint.events import LossCall, ModelForward
 from dllint.interp.source.batch_calls import bound_in, calls_behind, may_keep, root_of
 from dllint.interp.source.imported import imported_names
+from dllint.interp.source.left_out_data import unread_variable
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.sites import Site
 from dllint.structure import walk
 from dllint.values import Class, Instance
 
@@ -23,6 +25,35 @@ _METERS = "torchmetrics"
 
 class BatchValues(Scores):
     """What is computed with nothing but one batch."""
+
+    def evaluated_on_training(self) -> Iterator[tuple[BatchLoop, Site, Site]]:
+        """The evaluations between epochs that go over the loader that is trained on, while that for validation is there
+        and nothing reads it: each with the variable that it is given, and where the other gets its value.
+
+        None where some other loop goes over a loader of which no batches are trained on.
+        """
+        held_out = (loader for one in self.data.passes for loader in one.loaders if not self.data.is_trained_on(loader))
+        if next(held_out, None) is not None:
+            return
+        for one in self.batch_loops if self.data.passes else ():
+            for given in _variables_given(one) if self._is_between_epochs(one) and self._is_over_known(one) else ():
+                name, module = given.node, given.module
+                if isinstance(name, ast.Name) and isinstance(module, SourceModule) and _is_loader(name.id):
+                    unread = unread_variable(name, module, "val", self._machine.project)
+                    if unread is not None and self.speaks_of("training", name.id):
+                        yield one, given, unread
+                        break
+
+    def _is_between_epochs(self, one: BatchLoop) -> bool:
+        """Whether a loop evaluates what is trained in a loop around it: it computes a loss, or its function says so."""
+        around = [loop for loop in self.loops_around(one.event) if loop is not one.loop]
+        if one.event.grad != "off" or self.trains(one.loop) or not any(map(self.trains, around)):
+            return False
+        measures = any(isinstance(each, LossCall) for each in walk(one.loop.body))
+        return measures or bool(self.evaluating_functions(one.event))
+
+    def _is_over_known(self, one: BatchLoop) -> bool:
+        return any(each.loop is one.loop and bool(each.loaders) for each in self.data.passes)
 
     def assumed_of_batch(self, one: BatchLoop, value: ast.expr, name: str) -> Assumptions:
         """What the claim assumes that a value in a loop over batches is of one batch alone.
@@ -91,3 +122,17 @@ def _is_plain_model(event: ModelForward) -> bool:
         return isinstance(model, Instance) and model.library_name.startswith("torch.nn.")
     methods = nodes_of(model.cls.node).of(ast.FunctionDef)
     return not any(each.name in ("forward", "__call__") and may_keep(each) for each in methods)
+
+
+def _variables_given(one: BatchLoop) -> Iterator[Site]:
+    """The variables that the function of a loop is given, or that it goes over where no function is called."""
+    call, caller = one.loop.frame.call, one.loop.frame.caller
+    if call is not None and caller is not None and isinstance(call.node, ast.Call):
+        given = [*call.node.args, *(each.value for each in call.node.keywords)]
+        yield from (Site(call.module, each) for each in given)
+    else:
+        yield from (one.site(each) for each in ast.walk(one.node.iter))
+
+
+def _is_loader(name: str) -> bool:
+    return any(word.endswith("loader") or word == "dl" for word in name.lower().split("_"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 
 from dllint.assumptions import Assumption, Assumptions
@@ -37,16 +37,17 @@ from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
 from dllint.interp.ask.draws import draws_for_parts
 from dllint.interp.ask.images import Image, image_of
-from dllint.interp.ask.permuted import Pick, picks
+from dllint.interp.ask.permuted import Pick, name_of_pick, picks
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.ragged import asks_for_entries, is_filled_up, is_text, ragged_in, without_others
-from dllint.interp.ask.windows import overlapping_windows
+from dllint.interp.ask.samples import samples_behind
+from dllint.interp.ask.windows import bounds_of, overlapping_windows
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.phases import without_phase
 from dllint.sites import Guards, Site
 from dllint.structure import Program, walk
-from dllint.values import Arguments, BoundMethod, Class, Const, Function, Instance, Items, Partial, Symbol, Value
+from dllint.values import Arguments, BoundMethod, Class, Const, Function, Instance, Items, Partial, Symbol, Table, Value
 
 _FETCHES = ("__getitem__", "__getitems__")
 
@@ -101,6 +102,26 @@ class DataView(Passes):
         calls = list(pipelines.calls_in(self._machine, sample)) if sample is not None else []
         return sorted(calls, key=lambda call: call.result.site.line if call.result.site is not None else 0)
 
+    def happening_in(self, composition: Value) -> tuple[Event, ...]:
+        """What happens when the transforms of a composition are applied one after another to something unknown.
+
+        Up to the first of a library: only what classes of the project do is followed.
+        """
+        events: list[Event] = []
+        sample: Value = Symbol("sample", site=composition.site)
+        for step in self.steps(composition):
+            own, site = step.value, step.value.site
+            if not isinstance(own, Instance) or not isinstance(own.cls, Class) or site is None:
+                break
+            trial = self._machine.tried(partial(self._machine.call, own, Arguments((sample,)), site))
+            events.extend(walk(trial.body))
+            sample = trial.result if trial.result is not None else Symbol("unknown", site=site)
+        return tuple(events)
+
+    def samples_behind(self, part: Value) -> list[Table]:
+        """The samples, as dicts of which all entries are known, that a part of a batch comes from."""
+        return samples_behind(self._machine, part)
+
     def makes_views(self, dataset: Instance) -> bool:
         """Whether a sample is several views of one image: what one transform makes of it each time."""
         held = [each for whole in pipelines.inner_datasets(self._machine, dataset) for _, each in alternatives(whole)]
@@ -131,11 +152,21 @@ class DataView(Passes):
         sample = pipelines.sample_of(self._machine, value) if isinstance(value, Instance) else None
         return list(overlapping_windows(self._machine, sample if sample is not None else value))
 
+    def bounds_of(self, window: Value) -> tuple[Value, Value] | None:
+        """Where a slice begins and ends, along the first axis if it is one of several."""
+        return bounds_of(window)
+
     def picked_at_random(self, order: Value, part: str) -> list[Pick]:
         """What a random order picks, by its first or last indices, for `train` or `eval`, as names say."""
-        found = picks(order) if isinstance(order, Symbol) else ()
-        names = ((pick, (pick.value.hint, pick.index.hint if isinstance(pick.index, Symbol) else "")) for pick in found)
+        found = list(picks(order)) if isinstance(order, Symbol) else []
+        names = (
+            (pick, (name_of_pick(pick), pick.index.hint if isinstance(pick.index, Symbol) else "")) for pick in found
+        )
         return [pick for pick, called in names if splits.part_of_texts(called) == part]
+
+    def name_of_pick(self, pick: Pick) -> str:
+        """What is bound to a pick by a random order is called."""
+        return name_of_pick(pick)
 
     def random_parts(self) -> list[tuple[LoaderCreated, Instance, Value]]:
         """The loaders over a part that `random_split` drew, each with the part and the dataset that was split."""

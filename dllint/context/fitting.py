@@ -90,12 +90,17 @@ class Fitting(AxesOfTensors, Filtering):
                     yield head, Layer(None, _IMAGENET)
 
     def _layers_at(self, model: Value, event: Event) -> Iterator[tuple[str, Layer]]:
-        """The layers of a model whose sizes are known, by their names, if nothing has replaced them after an event."""
-        later = [each for each in self.all_of(AttributeAssigned) if self.position(each) > self.position(event)]
-        changed = {each.attribute for each in later if self.is_same(each.target, model)}
+        """The layers that a model has at an event, by their names, as far as their sizes are known."""
+        assigned = [each for each in self.all_of(AttributeAssigned) if self.is_same(each.target, model)]
+        changed = {each.attribute for each in assigned if self.position(each) > self.position(event)}
         for name, layer in self.sizes_of_layers(model):
             if name.partition(".")[0] not in changed:
                 yield name, layer
+        before = {each.attribute for each in assigned if self.position(each) < self.position(event)}
+        if isinstance(model, Instance):
+            for name, layer in self._made_head_of(model):
+                if name in model.attributes and name not in before:  # it was read only, or replaced after the event
+                    yield name, layer
 
     def sizes_of_layers(self, model: Value, depth: int = 0) -> Iterator[tuple[str, Layer]]:
         """The layers of a module with the names that a state dict has for them, as far as their sizes are known."""
@@ -114,12 +119,16 @@ class Fitting(AxesOfTensors, Filtering):
 
     def _head_of(self, model: Instance) -> Iterator[tuple[str, Layer]]:
         """The last layer of a network of torchvision, where nobody has replaced it."""
+        yield from (pair for pair in self._made_head_of(model) if pair[0] not in model.attributes)
+
+    def _made_head_of(self, model: Instance) -> Iterator[tuple[str, Layer]]:
+        """The last layer that a network of torchvision has when it is made."""
         if isinstance(model.cls, Class) or not model.library_name.startswith("torchvision.models."):
             return
         head = _HEAD_OF.get(re.sub(r"\d.*", "", model.library_name.rpartition(".")[2]).rstrip("_"))
         given = model.arguments.keywords.get("num_classes")
         classes = self.constant(given) if given is not None else _IMAGENET
-        if head is not None and head not in model.attributes and isinstance(classes, int) and model.arguments.exact:
+        if head is not None and isinstance(classes, int) and model.arguments.exact:
             yield head, Layer(None, classes, model.site)
 
 

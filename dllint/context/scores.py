@@ -30,7 +30,16 @@ from dllint.interp.source.given_arguments import argument_of, place_of
 from dllint.interp.source.imported import dotted_name, imported_names
 from dllint.interp.source.left_entries import entries_left
 from dllint.interp.source.loss_terms import is_term_of, part_taken
-from dllint.interp.source.meters import TORCHMETRICS, Kind, Meter, kind_of_class, meters_in
+from dllint.interp.source.meters import (
+    TORCHMETRICS,
+    Kind,
+    Meter,
+    default_meters,
+    defaults_of,
+    kind_of_class,
+    may_be_given,
+    meters_in,
+)
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -113,17 +122,43 @@ class Scores(Phases):
         """
         module: Any = outer.site.module
         around = enclosing_definition(outer.site) or module.tree
-        imported = imported_names(module.tree)
         kinds: dict[str, Kind] = {}
         for node in nodes_of(around).of(ast.Assign):
-            made, target = node.value.func if isinstance(node.value, ast.Call) else None, node.targets[0]
-            if isinstance(made, ast.Name | ast.Attribute) and isinstance(target, ast.Name) and len(node.targets) == 1:
-                name = imported.get(made.id, made.id) if isinstance(made, ast.Name) else dotted_name(made, imported)
-                is_known = self.facts.canonical(name).startswith("torchmetrics.")
-                kind = TORCHMETRICS if is_known else self._kind_of_meters(name.rpartition(".")[2] or _last(made))
+            target = node.targets[0]
+            if isinstance(target, ast.Name) and len(node.targets) == 1:
+                kind = self._kind_made_by(node.value, module)
                 kinds.update({target.id: kind} if kind is not None else {})
         if isinstance(outer.site.node, ast.stmt) and kinds:
             yield from meters_in(outer.site.node, around, kinds)
+
+    def meters_by_default(self, one: BatchLoop) -> Iterator[Meter]:
+        """The meters that are the default of a parameter of the function around a loop: made once, for all its calls.
+
+        No call that is known hands one over, and nothing in the function resets them or gets hold of them.
+        """
+        module: Any = one.loop.site.module
+        around = enclosing_definition(one.loop.site)
+        if not isinstance(around, ast.FunctionDef):
+            return
+        made = {name: self._kind_made_by(default, module) for name, default in defaults_of(around).items()}
+        kinds = {name: kind for name, kind in made.items() if kind is not None}
+        if kinds:
+            project = self._machine.project
+            files = [each for each in project.closure(self.program.module) if around.name in each.words]
+            trees = [each.tree for each in project.reading_each(files)]
+            for meter in default_meters(around, kinds):
+                if not any(may_be_given(around, meter.name, tree) for tree in trees):
+                    yield meter
+
+    def _kind_made_by(self, call: ast.expr, module: Any) -> Kind | None:
+        """The meters of which an expression makes one, if it does."""
+        made = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(made, ast.Name | ast.Attribute):
+            return None
+        imported = imported_names(module.tree)
+        name = imported.get(made.id, made.id) if isinstance(made, ast.Name) else dotted_name(made, imported)
+        is_known = self.facts.canonical(name).startswith("torchmetrics.")
+        return TORCHMETRICS if is_known else self._kind_of_meters(name.rpartition(".")[2] or _last(made))
 
     def _kind_of_meters(self, name: str) -> Kind | None:
         """The meters that a class of the project describes; all classes of the name, if there are several."""

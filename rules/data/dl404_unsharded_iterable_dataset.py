@@ -31,9 +31,11 @@ four, of which 1,000 are different.
         print(batch)
 
 ## Not reported
-Loaders with one worker or none, or with a `worker_init_fn`, which may share the data out; datasets whose code speaks of
-workers, ranks or shards; those that iterate over another dataset, a stream or a loader, which may share out by itself;
-endless ones, which never count an epoch.
+Loaders with one worker or none, or with a `worker_init_fn` that does more than seed, as it may share the data out;
+datasets whose code speaks of workers, or takes shards; those that iterate over another dataset, a stream or a loader,
+which may share out by itself, unless that is a dataset of the project which does not; endless ones, which never count
+an epoch. A share for each process (`i % world_size == rank`) is none for each worker: all workers of a process have its
+rank, so that is reported.
 
 ## On real code
 283 public repositories: no finding. Three of their datasets are iterable, and all are read without workers.
@@ -41,7 +43,9 @@ endless ones, which never count an epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import re
+from collections.abc import Iterator, Sequence
 
 from dllint.api import (
     Class,
@@ -52,26 +56,29 @@ from dllint.api import (
     LibraryCall,
     LoaderCreated,
     Rule,
+    Value,
     Workers,
     alternatives,
 )
 
 _ITERABLE = "torch.utils.data.IterableDataset"
-_SHARING = r"worker|rank|world_size|num_shards|shard|split_by|nodesplitter|num_replicas|islice"
-_DELEGATING = r"self\.\w*(dataset|stream|loader|iter|generator|source|pipe|queue|buffer|client|ds)\w*\b"
+_SHARING = r"worker|num_shards|\bshard\(|shard_(id|index|idx)|split_by|nodesplitter|islice"
+_DELEGATING = r"self\.(\w*(?:dataset|stream|loader|iter|generator|source|pipe|queue|buffer|client|ds)\w*)\b"
+_SEEDING = r"seed|^(int|abs|print|get_rank)$"  # what a function may call that only seeds
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def is_shared_out(event: LoaderCreated, dataset: Instance, owner: Class, ctx: Context) -> bool:
     """a `worker_init_fn` or the code of the dataset shares the data out"""
-    is_told = "worker_init_fn" in event.options and not ctx.is_none(event.options["worker_init_fn"])
+    told = event.options.get("worker_init_fn")
+    is_told = told is not None and not ctx.is_none(told) and not _only_seeds(told)
     return is_told or ctx.is_said_in(owner, _SHARING) or _asks_for_share(dataset, ctx)
 
 
 def goes_over_another(event: LoaderCreated, dataset: Instance, owner: Class, ctx: Context) -> bool:
     """it goes over another dataset or a stream, which may share out by itself"""
-    return ctx.is_said_in(owner, _DELEGATING) or ctx.is_said_in(owner, r"load_dataset|webdataset|\bwds\.")
+    return _delegates(owner, ctx) and not _goes_over_all(event, dataset, owner, ctx)
 
 
 def is_endless(event: LoaderCreated, dataset: Instance, owner: Class, ctx: Context) -> bool:
@@ -115,9 +122,43 @@ class UnshardedIterableDataset(Rule):
         )
 
 
+def _delegates(owner: Class, ctx: Context) -> bool:
+    return ctx.is_said_in(owner, _DELEGATING) or ctx.is_said_in(owner, r"load_dataset|webdataset|\bwds\.")
+
+
+def _goes_over_all(event: LoaderCreated, dataset: Instance, owner: Class, ctx: Context) -> bool:
+    """Whether all that a dataset may take its samples from are datasets of the project that share nothing out."""
+    texts = (each.module.text_of(each.node) for each in owner.lineage)
+    names = {name for text in texts for name in re.findall(_DELEGATING, text)}
+    held = [dataset.attributes.get(name) for name in names]
+    options = [option for value in held for _, option in (alternatives(value) if value is not None else [((), None)])]
+    return bool(options) and all(
+        isinstance(inner, Instance)
+        and isinstance(inner.cls, Class)
+        and _ITERABLE in ctx.library_bases(inner)
+        and not is_shared_out(event, inner, inner.cls, ctx)
+        and not is_endless(event, inner, inner.cls, ctx)
+        and not _delegates(inner.cls, ctx)
+        for inner in options
+    )
+
+
+def _only_seeds(told: Value) -> bool:
+    """Whether what each worker calls first is a function that is there to see, and does nothing but seed."""
+    node = told.node if isinstance(told, Function) else None
+    if node is None:
+        return False
+    body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
+    nodes = [each for statement in body for each in ast.walk(statement)]
+    functions = [each.func for each in nodes if isinstance(each, ast.Call)]
+    names = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in functions]
+    changes = any(isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load) for each in nodes)
+    return not changes and any("seed" in name for name in names) and all(re.search(_SEEDING, name) for name in names)
+
+
 def _asks_for_share(dataset: Instance, ctx: Context) -> bool:
-    """Whether code that `__iter__` calls asks for the worker or the rank."""
+    """Whether code that `__iter__` calls asks for the worker."""
     method = ctx.member(dataset, "__iter__")
     calls = ctx.data.calling(method, dataset) if method is not None else ()
     names = {event.name.rpartition(".")[2] for event in calls if isinstance(event, LibraryCall)}
-    return bool(names & {"get_worker_info", "get_rank", "get_world_size"})
+    return "get_worker_info" in names

@@ -28,6 +28,9 @@ in .51 and .49 by one that each fold makes.
         windows.append(series[i : i + 30])
     train_windows, val_windows = train_test_split(np.array(windows), test_size=0.2, shuffle=False)
 
+Nor does it matter whether the parts are picked by a random order (`x[order[:n]]`), or cut from what it has reordered
+(`x = x[order]`, and then `x[:n]`).
+
 ## Not reported
 Splits in the order of time (`shuffle=False`), windows that do not overlap, and parts of a random split that nobody
 evaluates. Indices in a random order (`np.random.permutation`, `torch.randperm`), of which names do not say that some
@@ -102,7 +105,7 @@ class LeakingSplit(Rule):
         for pick in ctx.data.picked_at_random(event.result, "eval"):
             windows = ctx.data.windows_in(pick.owner) if id(pick.owner) in trained else []
             if windows:
-                name = ctx.name_of(pick.value) or ctx.name_of(pick.index)
+                name = ctx.data.name_of_pick(pick) or ctx.name_of(pick.index)
                 way = (
                     *_assumed_between(event.result, [pick.owner], ctx),
                     *_assumed_between(pick.owner, windows, ctx),
@@ -159,7 +162,7 @@ class LeakingSplit(Rule):
             self,
             place,
             "windows that overlap are split at random",
-            on=[*_settings_of(window), *on],
+            on=[*_settings_of(window, ctx), *on],
             assuming=assuming,
             effect="the model was trained on nearly all of what it is validated on: the score is too good",
             help="split the sequence itself, before windows are cut, or in the order of time",
@@ -249,9 +252,13 @@ def _is_of_fold(event: StateRestored, loop: Loop, ctx: Context) -> bool:
     return event.state is not None and any(id(source) in own for source in ctx.sources(event.state))
 
 
-def _settings_of(window: Symbol) -> list[Value]:
+def _settings_of(window: Symbol, ctx: Context) -> list[Value]:
     """What the program sets, by default, for the bounds of a window: its length."""
-    bounds = [each for bound in window.inputs[1:] for each in (bound, *(bound.inputs if _is_sum(bound) else ()))]
+    bounds = [
+        each
+        for bound in ctx.data.bounds_of(window) or ()
+        for each in (bound, *(bound.inputs if _is_sum(bound) else ()))
+    ]
     return [each for each in bounds if isinstance(each, Setting)]
 
 

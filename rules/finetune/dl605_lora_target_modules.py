@@ -23,10 +23,13 @@ which all is absent ends in a `NoMatchingPeftModuleError`.
     model = AutoModelForCausalLM.from_pretrained("facebook/opt-350m")
     model = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj", "v_proj", "fc1", "fc2"]))
 
+Of a model whose family is not known, names are reported that no decoder has beside the others of the list: `query_proj`
+of DeBERTa next to `k_proj` and `gate_proj`, where there is no `q_proj`.
+
 ## Not reported
-Models whose family does not follow from the name they are loaded by; names that no family has, such as those of heads;
-lists that are not written out, or name layers of so many families that they are for any model, or of both versions of
-T5.
+Other names for models whose family does not follow from the name they are loaded by; names that no family has, such as
+those of heads; lists that are not written out, or name layers of so many families that they are for any model, or of
+both versions of T5.
 
 ## On real code
 135 public repositories: no finding.
@@ -60,6 +63,7 @@ _LAYERS = (  # of models by what their names begin with, as they are written on 
     ("t5-", _ANY_T5), ("flan-t5-", _GATED_T5), ("mt5-", _GATED_T5), ("gpt2", _GPT2), ("distilgpt2", _GPT2),
     ("dialogpt", _GPT2), ("distilbert-", _DISTILBERT), ("deberta-v3-", _DEBERTA),
 )  # fmt: skip
+_IN_DECODERS = {"query_proj": "q_proj", "key_proj": "k_proj", "value_proj": "v_proj"}
 _FIRST_T5 = ("t5-small", "t5-base", "t5-large", "t5-3b", "t5-11b")
 _KNOWN = frozenset[str]().union(*(names for _, names in _LAYERS))
 _OTHER_LAYERS = ("-vl", "-moe", "-audio", "vision")  # families within families, whose layers have more names
@@ -87,11 +91,13 @@ class LoraTargetModules(Rule):
         names = _names_in_list(given) if isinstance(given, Items) else []
         if layers <= _ANY_T5 and {"wi", "wi_0"} <= {*names}:
             return  # for whichever version of it
-        absent = [name for name in names if name in _KNOWN - layers]
+        absent = (
+            [name for name in names if name in _KNOWN - layers] if layers else _of_encoders(names if loaded else [])
+        )
         families = sum(any(name in family for name in absent) for family in {family for _, family in _LAYERS})
-        if not layers or not absent or families >= _OF_ANY_MODEL:
+        if not absent or families >= _OF_ANY_MODEL:
             return
-        is_silent = any(name in layers for name in names)
+        is_silent = any(name in layers or not layers for name in names)
         listed = ", ".join(f"`{name}`" for name in absent[:2])
         yield ctx.finding(
             self,
@@ -100,7 +106,9 @@ class LoraTargetModules(Rule):
             on=[model, config, given],
             assuming=ctx.assumed_use(event.result, "the trainer") if is_trainer else (),
             effect="they get no adapter, and nothing says so" if is_silent else "peft finds no layer, and raises",
-            help=f"name layers that `{loaded}` has, such as `{sorted(layers)[0]}`",
+            help=f"name layers that `{loaded}` has, such as `{sorted(layers)[0]}`"
+            if layers
+            else f"call it `{_IN_DECODERS[absent[0]]}`, as the others are called",
             trace=[
                 (place.site, text)
                 for place, text in ((model, "the model is loaded here"), (config, "and its layers are named here"))
@@ -119,6 +127,14 @@ def _loaded(model: Instance, ctx: Context) -> tuple[str, frozenset[str]]:
     if last in _FIRST_T5:
         return name, _T5
     return name, next((layers for begin, layers in _LAYERS if last.startswith(begin)), frozenset())
+
+
+def _of_encoders(names: list[str]) -> list[str]:
+    """The projections that are called as in DeBERTa, in a list that calls others as decoders with gates do."""
+    own = _LLAMA & {*names}
+    if not own & {"gate_proj", "up_proj"} or not own & {*_IN_DECODERS.values()}:
+        return []
+    return [name for name in names if name in _IN_DECODERS and _IN_DECODERS[name] not in own]
 
 
 def _names_in_list(given: Items) -> list[str]:

@@ -7,6 +7,9 @@ to nothing in a few steps, and what is generated is nonsense.
 Measured on torch 2.13 (`nn.Transformer` of one layer, sequences of 5 to be reversed, 800 steps): unshifted, the loss is
 .0008, and none of the generated tokens is right; shifted, the loss is .0007, and all are.
 
+The same comes of a dataset that makes `decoder_input` and `label` in one way, both with the start token in front: the
+label has the end token behind instead.
+
 ## Bad
     class Translator(nn.Module):
         def __init__(self):
@@ -54,16 +57,21 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 from dllint.api import (
+    Assumption,
     Choice,
     Class,
+    Const,
     Context,
     Event,
+    External,
     Finding,
     Instance,
+    Items,
     LossCall,
     ModelForward,
     Rule,
@@ -96,6 +104,8 @@ _MOVED = _KEEPING | _CLONING | {"torch.tensor", "torch.as_tensor", "torch.autogr
 _COMPREHENSIONS = ast.ListComp | ast.GeneratorExp | ast.SetComp
 _MADE_UP = ("torch.zeros", "torch.ones")  # to try a model out
 _MAX_STEPS = 60
+_MAX_DEPTH = 8
+_FOR_DECODER = re.compile(r"(?i)^(dec(oder)?|tgt|trg|target)_?(in|input|inputs|input_ids|inp)$")
 
 
 class DecoderInputEqualsLabels(Rule):
@@ -130,6 +140,10 @@ class DecoderInputEqualsLabels(Rule):
         origins = ctx.origins(event.input)
         if _may_shift(event.input, [origin.value for origin in origins], ctx):
             return
+        twin = _made_alike(wanted, ctx)
+        if twin is not None:
+            yield self._report_twin(event, wanted, *twin, ctx)
+            return
         is_one = len(origins) == 1  # what is one of several may be of another model
         for origin in origins:
             called = _encoder_decoders(origin.value, ctx) if is_one else ()
@@ -149,6 +163,59 @@ class DecoderInputEqualsLabels(Rule):
             help="give the decoder `target[:, :-1]`, and the loss `target[:, 1:]`",
             trace=[(decoder, "the decoder reads the target"), (event.site, "and is compared with it, unshifted")],
         )
+
+    def _report_twin(self, event: LossCall, wanted: Value, name: str, read: Site, label: Site, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            label,
+            f"the labels are made as `{name}` is, of which they are the same tokens at the same places",
+            on=[event, wanted],
+            assuming=[Assumption("name", f"a decoder reads `{name}`, as its name says")],
+            effect="each position sees its own answer: the loss falls to nothing, and nothing is learned",
+            help="leave the start token out of the labels, and put the end token behind them",
+            trace=[(read, "the decoder reads this"), (event.site, "and is compared with the same, unshifted")],
+        )
+
+
+def _made_alike(labels: Value, ctx: Context) -> tuple[str, Site, Site] | None:
+    """The entry of the samples for a decoder, by its name, that is joined of the same parts as the labels are."""
+    if not isinstance(labels, Symbol) or labels.name != "item" or len(labels.inputs) < 2:
+        return None
+    batch = labels.inputs[0]
+    for sample in ctx.data.samples_behind(labels):
+        entries = sample.entries()
+        own = entries.get(labels.detail)
+        for name, other in entries.items():
+            is_read = isinstance(name, str) and isinstance(batch, Symbol) and batch.attribute(f"[{name!r}]") is not None
+            if own is None or not is_read or name == labels.detail or not _FOR_DECODER.search(name):
+                continue
+            joined = isinstance(own, Symbol) and own.name in ("torch.cat", "torch.concat") and own is not other
+            if joined and own.site is not None and other.site is not None and _is_alike(own, other, _MAX_DEPTH):
+                return name, other.site, own.site
+    return None
+
+
+def _is_alike(one: Value, other: Value, depth: int) -> bool:
+    """Whether two values are computed in the same way of the same, with nothing drawn at random."""
+    if one is other:
+        return True
+    if isinstance(one, Const) and isinstance(other, Const):
+        return type(one.value) is type(other.value) and bool(one.value == other.value)
+    if isinstance(one, Items) and isinstance(other, Items):
+        parts: tuple[Sequence[Value], Sequence[Value]] = (one.items, other.items)
+        times = (one.times, other.times)
+        is_repeated = all(each is not None for each in times) and times[0] is times[1]
+        is_same = is_repeated or (one.exact and other.exact)
+    elif isinstance(one, Symbol) and isinstance(other, Symbol):
+        parts = (one.inputs, other.inputs)
+        is_same = (one.name, one.detail) == (other.name, other.detail) and "rand" not in one.name and bool(one.inputs)
+        given = [each.arguments.keywords if each.arguments is not None else {} for each in (one, other)]
+        is_same = is_same and list(given[0]) == list(given[1])
+        is_same = is_same and all(_is_alike(given[0][name], given[1][name], depth - 1) for name in given[0])
+    else:
+        return isinstance(one, External) and isinstance(other, External) and one.name == other.name
+    is_same = is_same and depth > 0 and len(parts[0]) == len(parts[1])
+    return is_same and all(_is_alike(a, b, depth - 1) for a, b in zip(*parts, strict=True))
 
 
 def _same_tokens(value: Value, keeping: frozenset[str] = _KEEPING | _CLONING) -> Value:

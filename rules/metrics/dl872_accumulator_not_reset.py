@@ -32,14 +32,16 @@ Measured on torch 2.13 (three seeds, 20 epochs): a validation loss of .40, .33 a
         print(epoch, running_loss / len(train_loader))
 
 A meter, or a metric of torchmetrics, does the adding itself: one that is made before the loop over epochs, updated in
-each batch and read in each epoch is of all epochs so far, unless something calls its `reset`.
+each batch and read in each epoch is of all epochs so far, unless something calls its `reset`. One that is the default
+of a parameter (`def train_epoch(model, loader, losses=AverageMeter())`) is made once, where the function is defined,
+and is of all calls so far.
 
 ## Not reported
 Sums that are set anywhere in the loop over epochs, also under a condition; those divided by a count that goes on as
 well, or by a number of epochs; those begun in each epoch, before a loop over its parts; lists that are cut, or averaged
 in each batch; sums that are neither averaged nor compared with the best one so far (steps, samples, seconds), and
 averages after the last epoch. Meters that something else gets hold of, that may forget by themselves, or that are read
-in each batch alone.
+in each batch alone (but for those by default); meters by default of which some call hands over another.
 
 ## Fix (unsafe)
 Begins the sum at the top of the loop, or resets the meter before the batches. Unsafe because it changes what is
@@ -109,6 +111,8 @@ class AccumulatorNotReset(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[str] = set()
         for one in ctx.batch_loops:
+            if not ctx.framework(one.event):
+                yield from self._judge_defaults(one, reported, ctx)
             if one.outer is None or ctx.framework(one.event):
                 continue
             yield from self._judge_meters(one, one.outer, reported, ctx)
@@ -125,9 +129,7 @@ class AccumulatorNotReset(Rule):
 
     def _judge_meters(self, one: BatchLoop, outer: Loop, reported: set[str], ctx: Context) -> Iterator[Finding]:
         """The meters that go on from one epoch, or one evaluation in a training, to the next."""
-        is_evaluated = ctx.phase(one.event).is_evaluation and _trains_in(outer, ctx)
-        unit = ctx.loop_unit(outer)
-        if unit == "runs" or not (unit == "epochs" or is_evaluated):
+        if not _is_of_rounds(outer, one, ctx):
             return
         for meter in ctx.meters_in(outer):
             added = next((each for each in meter.added if ctx.is_within(one.site(each), one.site(one.node))), None)
@@ -139,19 +141,32 @@ class AccumulatorNotReset(Rule):
                 reported.add(meter.name)
                 yield self._report_meter(one, outer, meter, added, read, ctx)
 
+    def _judge_defaults(self, one: BatchLoop, reported: set[str], ctx: Context) -> Iterator[Finding]:
+        """The meters that all calls of a function share, which is called in each epoch."""
+        around = [each for each in ctx.loops_around(one.event) if each.frame is not one.loop.frame]
+        outer = next((each for each in around if _is_of_rounds(each, one, ctx)), None)
+        for meter in ctx.meters_by_default(one) if outer is not None else ():
+            added = next((each for each in meter.added if ctx.is_within(one.site(each), one.site(one.node))), None)
+            if outer is None or added is None or meter.name in reported or not _measures(meter, added, ctx):
+                continue
+            reported.add(meter.name)
+            yield self._report_meter(one, outer, meter, added, meter.results[0], ctx)
+
     def _report_meter(
         self, one: BatchLoop, outer: Loop, meter: Meter, added: ast.Call, read: ast.AST, ctx: Context
     ) -> Finding:
         statement = one.site(one.node)
+        is_default = isinstance(meter.made, ast.Call)
+        begun = "a default, which is made once" if is_default else "made only once, before the first"
         return ctx.finding(
             self,
             one.site(read),
-            f"`{meter.name}` is read in each round, and made only once, before the first",
+            f"`{meter.name}` is read in each round, and {begun}",
             on=[one.event, outer],
             effect="it tells of all batches since then: the mean of all epochs, which lags behind",
             help=f"call `{meter.name}.reset()` before the loop over batches",
             trace=[
-                (one.site(meter.made), "made here, once"),
+                (one.site(meter.made), "made here, once, for all calls" if is_default else "made here, once"),
                 (one.site(added), "added to in each batch"),
                 (one.site(read), "read as if it were of one round"),
             ],
@@ -203,6 +218,13 @@ def _compared_with_best(added: Sum, one: BatchLoop) -> Iterator[Mean]:
                 yield Mean(added.name, test, None)
 
 
+def _is_of_rounds(outer: Loop, one: BatchLoop, ctx: Context) -> bool:
+    """Whether each iteration of a loop is an epoch, or has an evaluation of what is trained in it."""
+    unit = ctx.loop_unit(outer)
+    is_evaluated = ctx.phase(one.event).is_evaluation and _trains_in(outer, ctx)
+    return unit == "epochs" or (unit != "runs" and is_evaluated)
+
+
 def _trains_in(loop: Loop, ctx: Context) -> bool:
     """Whether a model is trained in a loop."""
     return any(loop in ctx.loops_around(event) for event in ctx.all_of(Backward))
@@ -211,8 +233,7 @@ def _trains_in(loop: Loop, ctx: Context) -> bool:
 def _measures(meter: Meter, added: ast.Call, ctx: Context) -> bool:
     """Whether a meter is of a loss or a metric, as far as its name, its class and what it is given tell."""
     given = [node.id for each in added.args for node in ast.walk(each) if isinstance(node, ast.Name)]
-    cls = meter.made.value.func if isinstance(meter.made.value, ast.Call) else None
-    return any(ctx.speaks_of("score", name) for name in (meter.name, ast.unparse(cls) if cls else "", *given))
+    return any(ctx.speaks_of("score", name) for name in (meter.name, meter.cls, *given))
 
 
 def _only_grows(name: str, loop: ast.AST) -> bool:

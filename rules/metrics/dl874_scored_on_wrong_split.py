@@ -2,7 +2,8 @@
 
 A loader for validation that is built from the training dataset measures how well the model has learned it by heart: a
 `val_dataloader` that was copied from `train_dataloader`, so that nothing reads `self.val_set`, or a test set of
-torchvision that is made without `train=False`, and so is the training part. And where the test set chooses the
+torchvision that is made without `train=False`, and so is the training part. So does an evaluation between the epochs
+that is given `train_loader`, while nothing reads the `val_loader` beside it. And where the test set chooses the
 checkpoint, its score is that of the luckiest epoch.
 
 Measured on torch 2.13 (400 samples, 60 epochs, three seeds): an accuracy of 1.00 on the training data each time,
@@ -32,7 +33,8 @@ and of .555, .592 and .542 on others.
 
 ## Not reported
 Loaders with a sampler, subsets and splits of one dataset, numbers that are drawn on the spot; loaders whose names speak
-of training as well, and those that are trained on; a data module whose data for evaluation something reads, or that has
+of training as well, and those that are trained on, but for an evaluation that leaves the validation's unread and is the
+only one; a data module whose data for evaluation something reads, or that has
 none; two datasets of the training part of which the data is cut, or indices take shares; a test set that chooses where
 there is no other data to choose by, or where another checkpoint is chosen by the validation.
 
@@ -51,6 +53,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumption,
+    BatchLoop,
     Const,
     Context,
     Event,
@@ -125,6 +128,7 @@ class ScoredOnWrongSplit(Rule):
                 yield self._report_unread(event, unread, ctx)
             elif other is not None and not ctx.excused(self, event):
                 yield self._report_loader(event, other, ctx)
+        yield from (self._report_evaluation(*each, ctx) for each in ctx.evaluated_on_training())
         yield from self._same_split(ctx)
         yield from self._chosen_by_test(ctx)
         yield from self._stands_for_validation(ctx)
@@ -144,6 +148,19 @@ class ScoredOnWrongSplit(Rule):
             effect=_EFFECT,
             help=f"build it from `{left}`",
             trace=[(unread, "this is for evaluation, and never used"), (event.site, "this loader has training data")],
+        )
+
+    def _report_evaluation(self, one: BatchLoop, given: Site, unread: Site, ctx: Context) -> Finding:
+        name, left = ctx.source_of(given), ctx.source_of(unread)
+        return ctx.finding(
+            self,
+            given,
+            f"an evaluation goes over `{name}`, which is trained on, and nothing reads `{left}`",
+            on=[one.event, one.loop],
+            assuming=[Assumption("name", f"`{left}` is for evaluation, as its name says")],
+            effect=_EFFECT,
+            help=f"give it `{left}`",
+            trace=[(unread, "this is for evaluation, and never used"), (one.loop.site, "the batches of the training")],
         )
 
     def _same_split(self, ctx: Context) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 Most transforms of torchvision take tensors today. Those that work on the bits of bytes do not: automatic augmentation
 draws its operations, so that it fails now and then, in an epoch that was to run overnight. `RandomErasing` is for
 tensors, and fails for images before `ToTensor`. So does a step of the project after it that asks for `image.convert` or
-`image.size[0]`, which only images of PIL have.
+`image.size[0]`, which only images of PIL have. A step may also be put in later: `pipeline.transforms.insert(-1, step)`.
 
 Measured on torchvision 0.29, 300 calls on a float tensor: `RandAugment` fails in 124, `TrivialAugmentWide` in 59,
 `AutoAugment` in 165 and `AugMix` in 243 of them (`Only torch.uint8 image tensors are supported`), `RandomEqualize` and

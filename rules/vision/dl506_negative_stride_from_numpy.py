@@ -1,7 +1,8 @@
 """A flipped array that torch cannot take: `torch.from_numpy(image[::-1])`.
 
 A slice with a step of -1, `np.flip` and `np.rot90` return a view with negative strides, and tensors have none. The line
-often stands in a branch that only some samples take, such as a random flip.
+often stands in a branch that only some samples take, such as a random flip, or in a transform of the project that comes
+before the one which makes tensors.
 
 Measured on torch 2.13 and numpy 2.4: `torch.from_numpy`, `as_tensor` and `torch.tensor` all raise `ValueError: At least
 one stride in the given numpy array is negative`; after `.copy()`, `np.ascontiguousarray`, arithmetic, a cast to another
@@ -47,6 +48,7 @@ from dllint.api import (
     Rule,
     Site,
     Symbol,
+    TransformsComposed,
     Value,
     assumed_under,
     replace_range,
@@ -72,6 +74,14 @@ class NegativeStrideFromNumpy(Rule):
         given = event.arguments.get(0, "data") if event.name in _TAKERS else None
         if given is not None:
             yield from self._reported(event, event.name, given, _copied(event.site, ctx), ctx)
+
+    def on_transforms_composed(self, event: TransformsComposed, ctx: Context) -> Iterator[Finding]:
+        """What a transform of the project has flipped, and another one after it gives to torch."""
+        for call in ctx.data.happening_in(event.composition):
+            given = call.arguments.get(0, "data") if isinstance(call, LibraryCall) and call.name in _TAKERS else None
+            if isinstance(call, LibraryCall) and given is not None:
+                assumed = ctx.assumed_use(event.composition, "the pipeline")
+                yield from self._reported(call, call.name, given, _copied(call.site, ctx), ctx, *assumed)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for dataset in ctx.data.made:

@@ -6,6 +6,8 @@ upper and the right lower corner. A width that is taken for a coordinate makes a
 Measured on torch 2.13 (10,000 boxes in images of 640 x 480, sides from 16 to 316): taken for corners, 78 % of them have
 no positive width and height, which torchvision refuses in training, and the mean overlap with the right ones is .06.
 
+The same is wrong where a dataset makes width and height itself, of two corners: `[x1, y1, x2 - x1, y2 - y1]`.
+
 ## Bad
     class Detections(torch.utils.data.Dataset):
         def __getitem__(self, index):
@@ -26,7 +28,9 @@ no positive width and height, which torchvision refuses in training, and the mea
 
 ## Not reported
 Functions that add anything to boxes or call something whose name speaks of a format; annotations of files that do not
-use COCO's API, which may have any format; projects without a detector of torchvision.
+use COCO's API, which may have any format, unless the width and the height are made there; these, too, where some code
+of the project makes corners of them or speaks of another kind of detector (YOLO, DETR); projects without a detector of
+torchvision.
 
 ## On real code
 284 public repositories, of which 8 use COCO's API: no finding.
@@ -35,6 +39,7 @@ use COCO's API, which may have any format; projects without a detector of torchv
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site, nodes_of
@@ -43,6 +48,7 @@ _CONVERT = "torchvision.ops.box_convert"
 _FORMATS = ("convert", "xyxy", "xywh", "cxcywh", "voc", "corner", "format", "fmt")
 _API = ("loadAnns", "imgToAnns")
 _MAKING = ("tensor", "as_tensor", "FloatTensor", "Tensor", "array", "asarray", "stack")
+_TO_CORNERS = r"box_convert|xywh_?(to|2)_?xyxy|(to|2)_?xyxy|to_?corners|\bbbox_params|(?i:detr|yolo|effdet)"
 _DETECTORS = r"models\.detection|fasterrcnn_|maskrcnn_|retinanet_|\bFasterRCNN\b|\bMaskRCNN\b|\bRetinaNet\b"
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -69,7 +75,7 @@ class BoxFormatMismatch(Rule):
     name = "box-format-mismatch"
     category = "correctness"
     severity = "warning"
-    triggers = (("box_convert", *_API),)
+    triggers = (("box_convert", "__getitem__", *_API),)
     references = ("https://docs.pytorch.org/vision/stable/models/faster_rcnn.html",)
     excuses = (is_converted, is_for_another_model)
 
@@ -96,6 +102,21 @@ class BoxFormatMismatch(Rule):
                 if read is not None and not ctx.excused(self, place, node):
                     yield self._report(place, Site(module, read), ctx)
                     break
+                made = next(_with_sizes(boxes, node), None) if node.name == "__getitem__" else None
+                is_excused = is_for_another_model(place, node, ctx) or ctx.project_mentions(_TO_CORNERS)
+                if made is not None and not is_excused:
+                    yield self._report_sizes(place, Site(module, made), ctx)
+                    break
+
+    def _report_sizes(self, place: Site, made: Site, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            made,
+            "boxes get a width and a height, and are given as corners",
+            effect="most boxes have no area, and the others lie elsewhere: the detector learns nothing",
+            help="keep both corners: `[x1, y1, x2, y2]`",
+            trace=[(made, "a corner, the width and the height"), (place, "and torchvision takes two corners")],
+        )
 
     def _report(self, place: Site, read: Site, ctx: Context) -> Finding:
         return ctx.finding(
@@ -120,6 +141,41 @@ def _given_as_boxes(function: ast.FunctionDef) -> Iterator[ast.expr]:
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             key = node.targets[0].slice
             yield from [node.value] if isinstance(key, ast.Constant) and key.value == "boxes" else []
+
+
+def _with_sizes(boxes: ast.expr, function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """The boxes `[x1, y1, x2 - x1, y2 - y1]` that a function puts into a variable, or a list; none if one is made
+    otherwise, or something is added to them."""
+    names = {node.id for node in ast.walk(boxes) if isinstance(node, ast.Name)}
+    nodes = nodes_of(function)
+    for each in nodes.of(ast.Assign):
+        if len(each.targets) == 1 and isinstance(each.targets[0], ast.Name) and each.targets[0].id in names:
+            names |= {node.id for node in ast.walk(each.value) if isinstance(node, ast.Name)}
+    made: list[ast.expr] = []
+    for call in nodes.of(ast.Call):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "append" else None
+        if isinstance(owner, ast.Name) and owner.id in names:
+            made.extend(call.args)
+    changed = (ast.unparse(each) for each in nodes.of(ast.AugAssign, ast.BinOp) if _adds(each))
+    if any(re.search(rf"\b{name}\b *\[", text) for text in changed for name in names):
+        return
+    if made and all(map(_has_sizes, made)):
+        yield from made
+
+
+def _adds(node: ast.AST) -> bool:
+    return isinstance(node, ast.AugAssign | ast.BinOp) and isinstance(node.op, ast.Add)
+
+
+def _has_sizes(box: ast.expr) -> bool:
+    """Whether a box is written as a corner and what the other one is away from it."""
+    if not isinstance(box, ast.List | ast.Tuple) or len(box.elts) != 4:
+        return False
+    corner = [ast.unparse(each) for each in box.elts[:2]]
+    away = [
+        ast.unparse(each.right) for each in box.elts[2:] if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub)
+    ]
+    return corner == away
 
 
 def _annotations_of(expression: ast.expr) -> ast.expr | None:

@@ -1,11 +1,17 @@
-"""What a random order picks from something: ``x[order[:n]]``, with ``order = np.random.permutation(len(x))``."""
+"""What a random order picks from something: ``x[order[:n]]``, with ``order = np.random.permutation(len(x))``.
+
+So does a slice of what was reordered before: ``x = x[order]``, and then ``x[:n]``.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.dataclass import dataclass
 from dllint.interp.run.graph import sources
+from dllint.interp.run.reorders import picked_by
+from dllint.interp.source.positions import statement_around
 from dllint.values import Symbol, Value
 
 _SPLITS = frozenset(("numpy.split", "numpy.array_split", "torch.split", "torch.tensor_split"))
@@ -29,6 +35,23 @@ def picks(order: Symbol) -> Iterator[Pick]:
             owned, index = value.inputs[:2]
             if owned is owner and any(_is_part(each, order) for each in sources(index, _NEAR)):
                 yield Pick(owned, index, value)
+    yield from _cut_after(order)
+
+
+def name_of_pick(pick: Pick) -> str:
+    """What a pick is called: the variable that it is bound to, as it is or after something was done with it."""
+    statement = statement_around(pick.value.site) if pick.value.site is not None and not pick.value.hint else None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return target.id if isinstance(target, ast.Name) else pick.value.hint
+
+
+def _cut_after(order: Symbol) -> Iterator[Pick]:
+    """The slices of what an order has reordered as a whole, and of what it made of an array that it was given."""
+    for whole in picked_by(order):
+        if whole.name == "item" and whole.inputs[1] is order:
+            yield from (Pick(whole.inputs[0], order, part) for part in picked_by(whole))
+        elif whole.name == "slice" and order.inputs:
+            yield Pick(order.inputs[-1], order, whole)
 
 
 def _is_part(value: Value, order: Symbol) -> bool:

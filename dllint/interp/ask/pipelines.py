@@ -123,7 +123,7 @@ def _held_by(machine: Machine, value: Value) -> Value | None:
         return Items("list", value.arguments.positional, value.site, exact=value.arguments.exact)
     if value.library_name.rpartition(".")[2] != "Compose" or not kind_of(machine, value):
         return None
-    return value.arguments.get(0, "transforms")
+    return value.attributes.get("transforms", value.arguments.get(0, "transforms"))
 
 
 def kind_of(machine: Machine, value: Value) -> str:

@@ -30,6 +30,16 @@ def in_samples(machine: Machine, part: Symbol) -> list[Value | None]:
     return _parts(machine, dataset, part) if dataset is not None else []
 
 
+def samples_behind(machine: Machine, part: Value) -> list[Table]:
+    """The samples, of which all entries are known, that a loader makes the batch of in which something is a part."""
+    batch = batch_behind(part)
+    loader = loader_of(batch) if batch is not None else None
+    dataset = _innermost(machine, loader) if loader is not None and makes_batches(loader) else None
+    sample = sample_of(machine, dataset) if dataset is not None and not _is_of_tensors(dataset) else None
+    options = [option for _, option in alternatives(sample)] if sample is not None else []
+    return [option for option in options if isinstance(option, Table) and option.exact]
+
+
 def in_collated(machine: Machine, part: Value) -> list[Value | None]:
     """The same for a part of one of the samples that a loader gives its `collate_fn`: ``sample["label"]``.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dllint.interp.ask.attempts import returned
 from dllint.interp.run.graph import sources
-from dllint.values import Const, Setting, Symbol, Value
+from dllint.values import Const, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -21,11 +21,25 @@ def overlapping_windows(machine: Machine, value: Value) -> Iterator[Symbol]:
     What a function returns counts that was not entered, as one that cuts windows and has no word of any rule.
     """
     for source in _sources(machine, value):
-        if isinstance(source, Symbol) and source.name == "slice" and len(source.inputs) >= 3:
-            first, end = source.inputs[1:3]
+        bounds = bounds_of(source)
+        if isinstance(source, Symbol) and bounds is not None:
+            first, end = bounds
             length = _length(first, end, "+") or _length(end, first, "-")
             if length is not None and _overlap(first if _is_counted(first) else end, length):
                 yield source
+
+
+def bounds_of(value: Value) -> tuple[Value, Value] | None:
+    """Where a slice begins and ends, along the first axis if it is one of several: ``x[i : i + n, :]``."""
+    if not isinstance(value, Symbol) or value.name not in ("slice", "item"):
+        return None
+    bounds = value.inputs[1:]
+    if value.name == "item":
+        index = value.inputs[1] if len(value.inputs) > 1 else None
+        first = index.items[0] if isinstance(index, Items) and index.items else None
+        given = first.arguments if isinstance(first, Symbol) and first.name == "unknown" else None
+        bounds = given.positional if given is not None else ()
+    return (bounds[0], bounds[1]) if len(bounds) >= 2 else None
 
 
 def _sources(machine: Machine, value: Value) -> Iterator[Value]:

@@ -20,6 +20,7 @@ from dllint.interp.run.missing_attributes import missing_member
 from dllint.interp.run.missing_names import missing_name, missing_option
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.refusals import cannot_be_looked_up
+from dllint.interp.run.reorders import note_pick
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
 from dllint.values import Arguments, Const, Function, Instance, Items, Nothing, Scope, Symbol, Table, Value
@@ -256,11 +257,30 @@ def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
             evaluate(machine, bound, scope) if bound is not None else Const(None)
             for bound in (node.slice.lower, node.slice.upper, node.slice.step)
         ]
-        return containers.get_slice(machine, base, bounds, site)
+        part = containers.get_slice(machine, base, bounds, site)
+        note_pick(part)
+        return part
     index = evaluate(machine, node.slice, scope)
     if isinstance(base, Instance) and base.library_name == "argparse.Namespace":
         raise CallError(site)  # which has attributes alone
-    return containers.get_item(machine, base, index, text_of(node.slice), site)
+    item = containers.get_item(machine, base, index, text_of(node.slice), site)
+    note_pick(item)
+    return item
+
+
+def _stretch(machine: Machine, node: ast.Slice, scope: Scope) -> Value:
+    """A stretch of one axis among several (``x[i : i + n, :]``): its bounds are known where no call computes them."""
+    stretch = Symbol("unknown", site=Site(scope.module, node))
+    bounds = (node.lower, node.upper, node.step)
+    if node.lower is not None and node.upper is not None and not any(map(_has_call, filter(None, bounds))):
+        stretch.arguments = Arguments(
+            tuple(evaluate(machine, bound, scope) if bound is not None else Const(None) for bound in bounds)
+        )
+    return stretch
+
+
+def _has_call(node: ast.expr) -> bool:
+    return not all(isinstance(each, _PLAIN) for each in ast.walk(node))
 
 
 def _lambda(machine: Machine, node: ast.Lambda, scope: Scope) -> Value:
@@ -317,6 +337,8 @@ def _comprehension(
     return comprehensions.comprehend(machine, node, scope)
 
 
+_PLAIN = (ast.Name, ast.Constant, ast.Attribute, ast.BinOp, ast.operator, ast.expr_context)  # what runs nothing
+
 _HANDLERS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,
@@ -332,6 +354,7 @@ _HANDLERS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
     ast.Compare: _compare,
     ast.IfExp: _if_exp,
     ast.Subscript: _subscript,
+    ast.Slice: _stretch,
     ast.Lambda: _lambda,
     ast.JoinedStr: _joined_string,
     ast.NamedExpr: _named,

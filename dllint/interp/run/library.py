@@ -256,6 +256,8 @@ def _transform(machine: Machine, name: str, kind: str, arguments: Arguments, sit
     machine.emit(LibraryCall(site, name, arguments, result))
     if kind == "Compose" or name.endswith(".Compose"):
         given = arguments.get(0, "transforms")
+        if isinstance(given, Items) and name.startswith("torchvision."):
+            result.attributes["transforms"] = given  # the very list, to which more may be added
         machine.emit(TransformsComposed(site, result, given.items if isinstance(given, Items) else None))
     return result
 

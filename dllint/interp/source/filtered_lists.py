@@ -11,6 +11,7 @@ from dllint.interp.source.bindings import blocks_of
 from dllint.interp.source.trees import walk
 
 _TAKES_OUT = frozenset(("pop", "remove", "clear", "insert", "sort", "reverse"))
+_SAME_ROWS = frozenset(("astype", "tolist", "to_numpy", "copy"))
 _PUTS_IN = frozenset(("append", "extend"))
 
 
@@ -37,12 +38,55 @@ def filtered_beside(owner: ast.ClassDef, names: Sequence[str]) -> Iterator[Filte
     methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
     if "__init__" not in methods:
         return
+    for name, other in permutations(names, 2):
+        node = _filtered_column(name, other, owner, methods["__init__"])
+        if node is not None:
+            yield Filtered(name, other, node)
     made = {name: found for name in names if (found := _made(name, owner, methods)) is not None}
     for name, other in permutations(made, 2):
         if made[name].function is made[other].function:
             node = _left_out(made[name], made[other].value)
             if node is not None:
                 yield Filtered(name, other, node)
+
+
+def _filtered_column(name: str, other: str, owner: ast.ClassDef, init: ast.FunctionDef) -> ast.expr | None:
+    """What leaves entries out of a column of a table that an attribute holds, while another holds one with all rows."""
+    held, beside = f"self.{name}", f"self.{other}"
+    assigned = [node for node in walk(owner) if isinstance(node, ast.Assign)]
+    own = [node for node in assigned if held in _targets(node)]
+    others = [node for node in assigned if beside in _targets(node)]
+    if [len(own), len(others)] != [2, 1] or _is_changed(held, init) or _is_changed(beside, init):
+        return None
+    first, second = sorted(own, key=lambda node: node.lineno)
+    table = _table_of(first.value)
+    is_same = bool(table) and table == _table_of(others[0].value) and _filtered(second.value) == held
+    made = [node.lineno for node in assigned if table in _targets(node)]
+    between = range(min(first.lineno, others[0].lineno), max(second.lineno, others[0].lineno))
+    if not is_same or any(line in between for line in made):
+        return None
+    inside = (block for node in walk(init) if isinstance(node, ast.stmt) for block in blocks_of(node))
+    together = any(first in block and second in block and others[0] in block for block in inside)
+    return second.value if together else None
+
+
+def _table_of(value: ast.expr) -> str:
+    """The table of which a value is a column or several, with all rows: `df["a"].values`, `df.iloc[:, 1:]`."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _SAME_ROWS:
+        value = value.func.value
+    if isinstance(value, ast.Attribute) and value.attr == "values":
+        value = value.value
+    if not isinstance(value, ast.Subscript):
+        return ""
+    index, held = value.slice, value.value
+    if isinstance(index, ast.Tuple):
+        rows = index.elts[0]
+        is_whole = isinstance(rows, ast.Slice) and rows.lower is rows.upper is rows.step is None
+        is_of_all = is_whole and isinstance(held, ast.Attribute) and held.attr in ("iloc", "loc")
+        return ast.unparse(held.value) if is_of_all and isinstance(held, ast.Attribute) else ""
+    columns = index.elts if isinstance(index, ast.List) else [index]
+    is_named = all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in columns)
+    return ast.unparse(held) if is_named else ""
 
 
 def _made(name: str, owner: ast.ClassDef, methods: dict[str, ast.FunctionDef]) -> _Made | None:

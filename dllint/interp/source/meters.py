@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dllint.dataclass import dataclass
 from dllint.interp.source.nodes import nodes_of
@@ -28,17 +28,19 @@ TORCHMETRICS = Kind(frozenset(("update", "forward", "__call__")), frozenset(("co
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """A variable with a meter that a function makes before a loop and never resets in it.
+    """A variable with a meter that is made before a loop and never reset in it.
 
     Attributes:
         name: the variable.
-        made: the assignment that makes it.
+        made: the assignment that makes it, or the call that is the default of a parameter.
+        cls: the class of which it is made, as it is written.
         added: the calls that add to it in the loop.
         results: where the loop reads what is worked out from all that was added.
     """
 
     name: str
-    made: ast.Assign
+    made: ast.Assign | ast.Call
+    cls: str
     added: tuple[ast.Call, ...]
     results: tuple[ast.Attribute, ...]
 
@@ -92,19 +94,82 @@ def meters_in(loop: ast.stmt, around: ast.AST, kinds: dict[str, Kind]) -> Iterat
         begins = made[0] if len(made) == 1 else None
         if not isinstance(begins, ast.Assign) or begins.lineno >= loop.lineno:
             continue
-        reads = [use for use in uses if isinstance(use.ctx, ast.Load)]
-        if not all(_is_harmless(use, parents) for use in reads):
-            continue
-        within = [use for use in reads if id(use) in inside]
-        attributes = [each for use in within if isinstance(each := parents[id(use)], ast.Attribute)]
-        if any(each.attr in ("reset", "__init__") or not isinstance(each.ctx, ast.Load) for each in attributes):
-            continue
-        direct = within if "__call__" in kind.adding else []
-        called = [parents[id(each)] for each in (*(e for e in attributes if e.attr in kind.adding), *direct)]
-        added = tuple(each for each in called if isinstance(each, ast.Call))
-        results = tuple(each for each in attributes if each.attr in kind.results)
-        if added and results:
-            yield Meter(name, begins, added, results)
+        meter = _used_in(inside, name, begins, kind, uses, parents)
+        if meter is not None:
+            yield meter
+
+
+def default_meters(function: ast.AST, kinds: dict[str, Kind]) -> Iterator[Meter]:
+    """The meters that are the default of a parameter, and that nothing in the function resets or gets hold of."""
+    if not isinstance(function, _FUNCTIONS):
+        return
+    inside = {id(node) for statement in function.body for node in walk(statement)}
+    parents = {id(child): node for node in walk(function) for child in ast.iter_child_nodes(node)}
+    for name, begins in defaults_of(function).items():
+        uses = nodes_of(function).names.get(name, ())
+        is_bound = any(not isinstance(use.ctx, ast.Load) for use in uses)
+        if isinstance(begins, ast.Call) and name in kinds and not is_bound:
+            meter = _used_in(inside, name, begins, kinds[name], uses, parents)
+            if meter is not None:
+                yield meter
+
+
+def defaults_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
+    """The defaults of the parameters of a function that have one."""
+    taken = function.args
+    named = [*taken.posonlyargs, *taken.args]
+    pairs = [
+        *zip(named[len(named) - len(taken.defaults) :], taken.defaults, strict=True),
+        *zip(taken.kwonlyargs, taken.kw_defaults, strict=True),
+    ]
+    return {parameter.arg: default for parameter, default in pairs if default is not None}
+
+
+def may_be_given(function: ast.FunctionDef, name: str, tree: ast.Module) -> bool:
+    """Whether a call in a file may hand something over for a parameter, or the function itself is handed on."""
+    taken = function.args
+    named = [each.arg for each in (*taken.posonlyargs, *taken.args)]
+    place = named.index(name) if name in named else len(named)
+    place -= named[:1] == ["self"]
+    nodes = nodes_of(tree)
+    functions = {id(call.func) for call in nodes.of(ast.Call)}
+    names, attributes = nodes.names.get(function.name, ()), nodes.attributes.get(function.name, ())
+    uses: list[ast.Name | ast.Attribute] = [*names, *attributes]
+    if any(isinstance(use.ctx, ast.Load) and id(use) not in functions for use in uses):
+        return True
+    written = {id(use) for use in uses}
+    return any(
+        len(call.args) > place
+        or any(isinstance(each, ast.Starred) for each in call.args)
+        or any(each.arg in (None, name) for each in call.keywords)
+        for call in nodes.of(ast.Call)
+        if id(call.func) in written
+    )
+
+
+def _used_in(
+    inside: set[int],
+    name: str,
+    begins: ast.Assign | ast.Call,
+    kind: Kind,
+    uses: Sequence[ast.Name],
+    parents: dict[int, ast.AST],
+) -> Meter | None:
+    """A meter with what adds to it and reads it at some places; none if something resets it there, or may anywhere."""
+    reads = [use for use in uses if isinstance(use.ctx, ast.Load)]
+    if not all(_is_harmless(use, parents) for use in reads):
+        return None
+    within = [use for use in reads if id(use) in inside]
+    attributes = [each for use in within if isinstance(each := parents[id(use)], ast.Attribute)]
+    if any(each.attr in ("reset", "__init__") or not isinstance(each.ctx, ast.Load) for each in attributes):
+        return None
+    direct = within if "__call__" in kind.adding else []
+    called = [parents[id(each)] for each in (*(e for e in attributes if e.attr in kind.adding), *direct)]
+    added = tuple(each for each in called if isinstance(each, ast.Call))
+    results = tuple(each for each in attributes if each.attr in kind.results)
+    call = begins.value if isinstance(begins, ast.Assign) else begins
+    cls = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    return Meter(name, begins, cls, added, results) if added and results else None
 
 
 def _is_harmless(use: ast.Name, parents: dict[int, ast.AST]) -> bool:
