@@ -70,6 +70,11 @@ JOINS: dict[str, list[str]] = {
         "class Box:\n    pass\nbox = Box()\nbox.loss = other\ndef fill():\n    if flag:\n        box.loss = bad\n"
         "        return\n    print()\nfill()\ncriterion = box.loss",
     ],
+    "_table_method": [
+        "criterion = {'a': bad, 'b': other}.get(key)",
+        "criterion = {'a': bad}.get(key, other)",
+        "criterion = {'a': other}.get(key, bad)",
+    ],
     "join_values": ["options = {'loss': other}\nif flag:\n    options['loss'] = bad\ncriterion = options['loss']"],
     "_join_items": [
         "losses = []\nif flag:\n    losses.append(bad)\nelse:\n    losses.append(other)\ncriterion = losses[0]",
