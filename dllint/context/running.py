@@ -39,7 +39,7 @@ from dllint.interp.source.trials import (
 from dllint.interp.source.unbound_arms import unbound_after
 from dllint.interp.source.unreached_files import leads_nowhere, may_mean
 from dllint.interp.source.unread_entries import unread_entry
-from dllint.interp.source.users import callers_of_method, is_only_trial
+from dllint.interp.source.users import callers_of_method, is_offered, is_only_trial
 from dllint.sites import Site
 from dllint.structure import walk
 
@@ -218,7 +218,8 @@ class Running(Assuming, Starting, SwitchedOff):
             return True
         if method.decorator_list and not is_static:
             return True
-        if self._machine.project.is_configured(method.name):
+        project, module = self._machine.project, self.program.module
+        if project.is_configured(method.name) or (method.name[:1] != "_" and is_offered(project, module, owner.name)):
             return True
         own = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
         seen |= {method.name}

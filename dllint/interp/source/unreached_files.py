@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
-_PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
+PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 _FROM_LIBRARY = re.compile(r"\s*from (?:torch|torchvision|torchaudio|numpy|scipy|transformers|PIL)[\w.]* import\b")
 _LOOKED_FOR = re.compile(r"test_.*|.*_tests?|tests?|conftest|hubconf|setup")  # by tools
 
@@ -33,7 +33,7 @@ def leads_nowhere(project: Project, module: SourceModule) -> bool:
     Packages count: their own imports are run if something imports any file of theirs. What is packaged is for others.
     """
     folders = (folder for folder in module.file.parents if folder.is_relative_to(project.root))
-    if any(not _PACKAGING.isdisjoint(project.names_in(folder)) for folder in folders):
+    if any(not PACKAGING.isdisjoint(project.names_in(folder)) for folder in folders):
         return False
     modules = list(project.mentioning())
     seen = {module.file}

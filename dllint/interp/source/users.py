@@ -27,6 +27,7 @@ from dllint.interp.source.trials import (
     is_tried_out,
     needs_more_to_be_shown,
 )
+from dllint.interp.source.unreached_files import PACKAGING
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -46,6 +47,17 @@ def is_used(project: Project, module: SourceModule, definition: ast.stmt) -> boo
         definition: a function or class.
     """
     return _Search(project).is_used(module, definition)
+
+
+def is_offered(project: Project, module: SourceModule, name: str) -> bool:
+    """Whether a definition is for the users of a library: its package passes it on, and the notes name it.
+
+    A project that is not installed has no users but its own scripts.
+    """
+    if name.startswith("_") or PACKAGING.isdisjoint(project.names_in(project.root)) or not project.is_noted(name):
+        return False
+    naming = project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
+    return any(each.is_package and module in project.imported_by(each) for each in naming)
 
 
 def is_there_for_others(project: Project, module: SourceModule) -> bool:
@@ -102,7 +114,7 @@ class _Search:
         is_run = any(self._is_run(user, name, module) for user in self._project.reading_each(users))
         if is_run or self._is_configured(module, name):
             return True
-        return self._is_imported_by_name(module)
+        return self._is_imported_by_name(module) or is_offered(self._project, module, name)
 
     def _is_configured(self, module: SourceModule, name: str) -> bool:
         """Whether a configuration names a definition, and something gets at it by that name, or by its whole path."""
