@@ -86,3 +86,41 @@ def test_of_a_dict_that_is_not_known_in_full_nothing_is_told(tmp_path: Path) -> 
     assert not any(
         getattr(option, "library_name", "") for _, option in alternatives(run(tmp_path, source).variables["loss"])
     )
+
+
+ZOO = """
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--net"{default})
+args = parser.parse_args()
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = torch.nn.Linear(2, 2)
+
+{classes}
+nets = {{{nets}}}
+model = nets[args.net]()
+"""
+MANY = "abcdefgh"
+
+
+def _zoo(folder: Path, default: str) -> list[str]:
+    classes = "".join(f"class {name.upper()}(Net):\n    pass\n" for name in MANY)
+    nets = ", ".join(f"'{name}': {name.upper()}" for name in MANY)
+    made = run(folder, ZOO.format(default=default, classes=classes, nets=nets)).variables["model"]
+    return [repr(option) for _, option in alternatives(made)]
+
+
+def test_of_very_many_values_that_of_the_default_is_followed_and_the_others_are_not_known(tmp_path: Path) -> None:
+    followed, other = _zoo(tmp_path, ', default="c"')
+    assert followed == "Instance(C)"
+    assert other.startswith("Symbol(unknown")
+
+
+def test_of_very_many_values_without_a_default_none_is_followed(tmp_path: Path) -> None:
+    (only,) = _zoo(tmp_path, ", required=True")
+    assert only.startswith("Symbol(unknown")

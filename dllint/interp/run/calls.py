@@ -165,17 +165,34 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: Callable[
     options = [o for o in choice.options if not (isinstance(o[1], Const) and o[1].value is None)] or list(
         choice.options
     )
-    if len(options) > Choice.LIMIT or sum(not _is_cheap(value) for _, value in options) > _MAX_OPTIONS:
-        symbol = Symbol("unknown", tuple(value for _, value in options), site)
-        machine.emit(OpaqueCall(site, (symbol,)))
-        return symbol
     if len(options) == 1:
         return action(options[0][1])
+    followed: Sequence[int] = range(len(options))
+    if len(options) > Choice.LIMIT or sum(not _is_cheap(value) for _, value in options) > _MAX_OPTIONS:
+        followed = [index for index in followed if _is_default(options[index])][:1]
     arms: list[tuple[Guards, Any]] = [
-        (_as_option(machine, choice, index, options, site), partial(_without_leaving, action, value))
-        for index, (_, value) in enumerate(options)
+        (_as_option(machine, choice, index, options, site), partial(_without_leaving, action, options[index][1]))
+        for index in followed
     ]
+    others = [value for index, (_, value) in enumerate(options) if index not in followed]
+    if others:
+        arms.append(((), lambda: (None, _not_followed(machine, others, site))))
+    if not followed:
+        return _not_followed(machine, others, site)
     return outcome_of(machine.branch(site, arms), [guards for guards, _ in arms], site)
+
+
+def _is_default(option: tuple[Guards, Value]) -> bool:
+    """Whether a value is what the program's own defaults make of a choice."""
+    guards, _ = option
+    return bool(guards) and all(guard.by_default for guard in guards)
+
+
+def _not_followed(machine: Machine, values: Sequence[Value], site: Site) -> Value:
+    """What comes of doing something with one of many values, none of which is followed."""
+    symbol = Symbol("unknown", tuple(values), site)
+    machine.emit(OpaqueCall(site, (symbol,)))
+    return symbol
 
 
 def _under_path(machine: Machine, arguments: Arguments) -> Arguments:
