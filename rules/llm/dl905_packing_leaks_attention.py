@@ -29,9 +29,9 @@ trainer gets; comments beside the strategy that say why it is chosen; models of 
 Takes the strategy of trl's own choice, `bfd`. Unsafe because it changes training, as it should.
 
 ## On real code
-550 public repositories, of which about 15 call trainers of trl: no finding. In a search of public code for the strategy
-most of 8 places choose it to save time or memory, half of these with a comment that says so; it is a matter of
-judgement, and the rule is off by default.
+23 of 495 public repositories that speak of packing: no finding. In a search of public code 5 scripts choose the
+strategy, one of them for a benchmark, and one with a comment that gives up quality for it. What it costs depends on the
+data, so the rule is off by default.
 """
 
 from __future__ import annotations

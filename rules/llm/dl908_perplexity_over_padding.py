@@ -38,8 +38,9 @@ may be of one text; batches that are padded in another branch.
 Sets the labels of padding to -100, where the batch has a name. Unsafe because it changes the number that is reported.
 
 ## On real code
-The repositories among 550 public ones in which `input_ids` become `labels`: no finding. Most who report a perplexity
-score one text after the other. The rule is off by default.
+10 of 495 public repositories in which `input_ids` become `labels`: no finding. In a search of public code for calls of
+this form 3 of 10 pad, none of which takes the padding out, and one reports a perplexity; most score one text after the
+other. So little proves nothing, and the rule is off by default.
 """
 
 from __future__ import annotations
@@ -47,7 +48,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, ModelForward, PaddedBatch, Rule, Symbol, Value, set_argument
+from dllint.api import (
+    Context,
+    Edits,
+    Finding,
+    ModelForward,
+    PaddedBatch,
+    Rule,
+    Symbol,
+    Value,
+    alternatives,
+    set_argument,
+)
 
 _COPYING = (".clone", ".detach")
 _MASKED = r"(?<!\d)-\s?100\b|ignore_index|masked_fill|torch\.where"
@@ -82,7 +94,9 @@ class PerplexityOverPadding(Rule):
         labels = event.arguments.keywords.get("labels")
         if labels is None or event.grad != "off" or not ctx.is_decoder(event.model) or not ctx.is_used(event.result):
             return
-        batch = next((each for each in ctx.padded_batches() if ctx.ids_of(_uncopied(labels), each)), None)
+        given = [_uncopied(each) for _, each in alternatives(labels)]
+        padded = (batch for batch in ctx.padded_batches() if all(ctx.ids_of(each, batch) for each in given))
+        batch = next(padded, None)
         if batch is None or ctx.excused(self, event, batch):
             return
         yield ctx.finding(

@@ -30,8 +30,8 @@ like a folder.
 Moves the login in front of the load, where nothing that it needs is set between them.
 
 ## On real code
-550 public repositories, of those in which something is called `login`: no finding. In a search of public code 8 of 10
-logins come first of all, and the others have a token for each load. The rule is off by default.
+20 of 495 public repositories in which something is called `login`: no finding, and none in a search of public code for
+the call, as far as its 9 excerpts show what comes before. So little proves nothing, and the rule is off by default.
 """
 
 from __future__ import annotations
