@@ -39,6 +39,10 @@ _OF_IMAGES = tuple(
     f"{name}ForConditionalGeneration"
     for name in ("Blip2", "Llava", "LlavaNext", "Qwen2VL", "Qwen2_5_VL", "Idefics2", "Idefics3", "Mllama", "VipLlava")
 )  # decoders that are given images as well
+_SEEING = (
+    "Llava", "Qwen2VL", "Qwen2_5_VL", "Qwen3VL", "Idefics", "PaliGemma", "Mllama", "Gemma3ForConditional", "SmolVLM",
+    "InternVL", "Mistral3", "AutoModelForVision2Seq", "AutoModelForImageTextToText", "AutoModelForMultimodalLM",
+)  # fmt: skip
 _PROCESSOR = "Processor"  # what has a tokenizer and takes images
 
 
@@ -183,7 +187,9 @@ class Tokenizing(Phases, Sources):
             loader = loader_of(value.inputs[0])
             value = _whole(part_of_sample(value, loader, self._sample_of)) if loader is not None else value
         is_part = isinstance(value, Symbol) and value.name in ("item", "attribute") and value.detail == "input_ids"
-        return is_part and isinstance(value, Symbol) and bool(value.inputs) and self._is_result(value.inputs[0], batch)
+        if not is_part or not isinstance(value, Symbol) or not value.inputs:
+            return False
+        return self._is_result(value.inputs[0], batch) or self._is_result(_moved_by_part(value.inputs[0]), batch)
 
     def name_in_batch(self, value: Value) -> str:
         """What a part of a tokenized batch is called, on whichever device: by its key, or as the variable for it."""
@@ -224,6 +230,11 @@ class Tokenizing(Phases, Sources):
         )
         return cls.startswith("transformers.") and (cls.endswith(_CAUSAL) or is_plain or is_of_images)
 
+    def reads_images(self, model: Value | None) -> bool:
+        """Whether a model is certainly one of transformers that reads images where tokens say so, and texts alone."""
+        loaded = self.loaded_model(model)
+        return loaded is not None and loaded.library_name.removeprefix("transformers.").startswith(_SEEING)
+
     def brought_by(self, event: Event, values: tuple[Value, ...], batch: PaddedBatch) -> Value | None:
         """The value that brings a batch to a call: one of its arguments, or the batch expanded (`model(**batch)`)."""
         result = batch.call.result
@@ -239,6 +250,15 @@ class Tokenizing(Phases, Sources):
         )
         is_it = any(each is made or (isinstance(each, ast.Name) and each.id in targets) for each in expanded)
         return result if is_it else None
+
+
+def _moved_by_part(value: Value) -> Value:
+    """The batch whose parts are moved in one expression: `{key: part.to(device) for key, part in batch.items()}`."""
+    for names in (_KEEPING, ("item",), ("element",), (".items",)):
+        if not isinstance(value, Symbol) or value.name not in names or not value.inputs:
+            return value
+        value = value.inputs[0]
+    return value
 
 
 def _is_told_right(tokenizer: Instance) -> bool:
