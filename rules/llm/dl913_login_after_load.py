@@ -4,8 +4,7 @@ A model behind a form (`meta-llama/…`, `google/gemma-…`) is given only to th
 after the load, the script ends before it with `You are trying to access a gated repo`. On the machine of whoever wrote
 it nothing happens, as an earlier login is kept in the home directory: it is a fresh machine that shows it.
 
-Measured on huggingface_hub 2.4: `get_token()`, which each load asks, is `None` until `login` has been called, and what
-a load was refused is not tried again: 0 of 1 loads in front of the login succeed.
+Measured on huggingface_hub 2.4: `get_token()`, which each load asks, is `None` until `login` has been called.
 
 ## Bad
     from huggingface_hub import login
