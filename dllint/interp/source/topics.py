@@ -21,7 +21,7 @@ Topic = Literal[
     "training-only", "initialization", "sequence-length", "shape", "called-for-each-batch", "losses", "score",
     "growing-metric", "falling-metric", "test-set", "validation-set", "dense-target", "picture", "paired-target",
     "record", "test-time-augmentation", "benchmark", "resuming",
-    "export", "progress", "number-of-steps", "averaged-model", "weight-average", "partial-state", "frozen-model",
+    "export", "progress", "number-of-steps", "averaged-model", "weight-average", "sampling", "drawn-for-training", "partial-state", "frozen-model",
     "random-map", "loss-model", "adversary", "generator", "attack", "normalization", "padding", "ignored-label",
     "harmless-call", "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring",
     "accumulation", "warm-up", "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving",
