@@ -11,6 +11,7 @@ from dllint.context.chance import Chance
 from dllint.context.commands import Commands
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
+from dllint.context.denoising import Denoising
 from dllint.context.destinations import Destinations
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
@@ -46,6 +47,7 @@ class Context(
     AverageUses,
     Chance,
     Latents,
+    Denoising,
     Leftovers,
     Coverage,
     Rates,

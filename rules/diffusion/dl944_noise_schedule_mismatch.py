@@ -65,22 +65,17 @@ from dllint.api import (
     statement_around,
 )
 
-_BETAS = {"beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear", "num_train_timesteps": 1000}
-_OTHER_BETAS = {"beta_start": 0.00085, "beta_end": 0.012}
+_BETAS: dict[str, object] = {
+    "beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear", "num_train_timesteps": 1000
+}  # fmt: skip
+_OTHER_BETAS = {**_BETAS, "beta_start": 0.00085, "beta_end": 0.012}
+_SCALED_BETAS = {**_OTHER_BETAS, "beta_schedule": "scaled_linear"}
 _DEFAULTS: dict[str, dict[str, object]] = {
-    **dict.fromkeys(
-        ("DDPMScheduler", "DDIMScheduler", "PNDMScheduler", "DPMSolverMultistepScheduler", "UniPCMultistepScheduler",
-         "DEISMultistepScheduler", "DPMSolverSinglestepScheduler", "EulerDiscreteScheduler",
-         "EulerAncestralDiscreteScheduler", "LMSDiscreteScheduler"),
-        _BETAS,
-    ),
-    **dict.fromkeys(
-        ("HeunDiscreteScheduler", "KDPM2DiscreteScheduler", "KDPM2AncestralDiscreteScheduler"),
-        {**_BETAS, **_OTHER_BETAS},
-    ),
-    **dict.fromkeys(
-        ("LCMScheduler", "TCDScheduler"), {**_BETAS, **_OTHER_BETAS, "beta_schedule": "scaled_linear"}
-    ),
+    "DDPMScheduler": _BETAS, "DDIMScheduler": _BETAS, "PNDMScheduler": _BETAS, "DPMSolverMultistepScheduler": _BETAS,
+    "DPMSolverSinglestepScheduler": _BETAS, "UniPCMultistepScheduler": _BETAS, "DEISMultistepScheduler": _BETAS,
+    "EulerDiscreteScheduler": _BETAS, "EulerAncestralDiscreteScheduler": _BETAS, "LMSDiscreteScheduler": _BETAS,
+    "HeunDiscreteScheduler": _OTHER_BETAS, "KDPM2DiscreteScheduler": _OTHER_BETAS,
+    "KDPM2AncestralDiscreteScheduler": _OTHER_BETAS, "LCMScheduler": _SCALED_BETAS, "TCDScheduler": _SCALED_BETAS,
 }  # fmt: skip
 """The noise schedule of each scheduler of diffusers that is made without arguments."""
 _RESHAPING = ("trained_betas", "rescale_betas_zero_snr")
@@ -139,15 +134,15 @@ def _sampling(ctx: Context) -> Iterator[tuple[Event, Instance]]:
     """Where samples are made, each with its scheduler: by its `step`, or by a pipeline that gets it."""
     for event in ctx.all_of(OpaqueCall, LibraryCall):
         if isinstance(event, OpaqueCall) and event.name == "step" and isinstance(event.receiver, Instance):
-            if _class_of(event.receiver):
+            if _scheduler_class(event.receiver):
                 yield event, event.receiver
         elif isinstance(event, LibraryCall) and "Pipeline" in event.name:
             yield from (
-                (event, each) for each in event.arguments.all() if isinstance(each, Instance) and _class_of(each)
+                (event, each) for each in event.arguments.all() if isinstance(each, Instance) and _scheduler_class(each)
             )
 
 
-def _class_of(scheduler: Instance) -> str:
+def _scheduler_class(scheduler: Instance) -> str:
     """The class of a scheduler of diffusers that its constructor has made; else empty."""
     name = scheduler.library_name.rpartition(".")[2]
     return name if scheduler.library_name.startswith("diffusers.") and name in _DEFAULTS else ""
@@ -155,7 +150,7 @@ def _class_of(scheduler: Instance) -> str:
 
 def _schedule_of(scheduler: Instance, ctx: Context) -> dict[str, object]:
     """What the noise schedule of a scheduler follows from; empty where some of it is not known."""
-    found = dict(_DEFAULTS.get(_class_of(scheduler), {}))
+    found = dict(_DEFAULTS.get(_scheduler_class(scheduler), {}))
     if not scheduler.arguments.exact or any(scheduler.arguments.get(None, name) is not None for name in _RESHAPING):
         return {}
     for position, name in enumerate(("num_train_timesteps", "beta_start", "beta_end", "beta_schedule")):
@@ -173,9 +168,9 @@ def _differing(trained: Instance, sampler: Instance, ctx: Context) -> list[str]:
     one, other = _schedule_of(trained, ctx), _schedule_of(sampler, ctx)
     if not one or not other:
         return []
-    names = ("beta_schedule", "num_train_timesteps", "beta_start", "beta_end")
+    names = ["beta_schedule", "num_train_timesteps", "beta_start", "beta_end"]
     if one["beta_schedule"] == other["beta_schedule"] == "squaredcos_cap_v2":  # which asks for no betas
-        names = ("num_train_timesteps",)
+        names = ["num_train_timesteps"]
     return [name for name in names if one[name] != other[name]]
 
 
