@@ -48,7 +48,7 @@ Averages whose entry in a checkpoint other code of the project reads: somebody s
 do not say by their names that they make samples.
 
 ## On real code
-103 public repositories that speak of such an average: no finding. Nearly all of those that keep one sample with it.
+103 public repositories that speak of such an average: no finding.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ Makes the sampler from the configuration of the training scheduler, where that h
 change by it, as they should.
 
 ## On real code
-15 public repositories that call an `add_noise`: no finding. Most make no second scheduler.
+15 public repositories that call an `add_noise`: no finding.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ probability to any call. Models that nothing guides: no argument or default of a
 begin with weights from a file: they may know the case without a condition.
 
 ## On real code
-8 public repositories that speak of a scale of guidance: no finding. Most draw what is left out where they train.
+8 public repositories that speak of a scale of guidance: no finding.
 """
 
 from __future__ import annotations
