@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dllint.context.accumulating import Accumulating
-from dllint.context.averages import Averages
+from dllint.context.average_uses import AverageUses
 from dllint.context.axes import AxesOfTensors
 from dllint.context.bare_loads import BareLoads
 from dllint.context.best_starts import BestStarts
@@ -11,11 +11,13 @@ from dllint.context.chance import Chance
 from dllint.context.commands import Commands
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
+from dllint.context.denoising import Denoising
 from dllint.context.destinations import Destinations
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.fitting import Fitting
 from dllint.context.kept_states import KeptStates
+from dllint.context.latents import Latents
 from dllint.context.leftovers import Leftovers
 from dllint.context.norm_modes import NormModes
 from dllint.context.rates import Rates
@@ -42,8 +44,10 @@ class Context(
     Strides,
     Expressions,
     SideFiles,
-    Averages,
+    AverageUses,
     Chance,
+    Latents,
+    Denoising,
     Leftovers,
     Coverage,
     Rates,

@@ -18,9 +18,9 @@ from dllint.interp.source.trees import walk
 from dllint.sites import Site
 from dllint.values import Class, Instance, Symbol, Value
 
-_UPDATES = frozenset(("update", "update_parameters", "step", "update_average", "update_model_average", "update_ema"))
+UPDATES = frozenset(("update", "update_parameters", "step", "update_average", "update_model_average", "update_ema"))
 _RATE = re.compile(r"decay|beta|alpha|tau|rate|momentum", re.IGNORECASE)
-_COUNTS = re.compile(r"updates|decay|step|count|num_", re.IGNORECASE)
+COUNTS = re.compile(r"updates|decay|step|count|num_", re.IGNORECASE)
 _KEEPS = ("save", "state_dict", "register", "checkpoint", "push", "export", "dump")
 
 
@@ -51,11 +51,11 @@ class Averages(Sources):
             for module, tree in self.trees(word):
                 found: dict[str, Average] = {}
                 for node in nodes_of(tree).of(ast.Assign):
-                    name, made = _name_of(node.targets[0]), node.value
+                    name, made = name_of(node.targets[0]), node.value
                     if not speaks_of("weight-average", name) or isinstance(made, ast.Dict | ast.List):
                         continue
                     if calls := [each for each in walk(made) if _is_given_weights(each)]:
-                        given = tuple(_name_of(each) for call in calls for each in _given_to(call))
+                        given = tuple(name_of(each) for call in calls for each in _given_to(call))
                         found.setdefault(name, Average(name, Site(module, node), given))
                 yield from (each for each in found.values() if self._is_updated(each))
 
@@ -98,7 +98,7 @@ class Averages(Sources):
             lines = _lines_with(tree, name)
             for node in nodes_of(tree).of(ast.Assign) if lines else ():
                 if _mentions(node.value, name, lines):
-                    yield from (found for target in node.targets if (found := _name_of(target)) not in ("", name))
+                    yield from (found for target in node.targets if (found := name_of(target)) not in ("", name))
 
     def _is_saved(self, name: str) -> bool:
         for _, tree in self.trees(name):
@@ -111,11 +111,11 @@ class Averages(Sources):
         """Whether a method of an average updates it, or a function that is called so gets it."""
         for _, tree in self.trees(average.name):
             for node in nodes_of(tree).of(ast.Call):
-                called = _name_of(node.func)
-                owner = _name_of(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-                gets_it = any(_name_of(each) == average.name for each in node.args)
-                if (owner == average.name and called in _UPDATES) or (
-                    gets_it and called.startswith(("update", "ema_"))
+                called = name_of(node.func)
+                owner = name_of(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+                gets_it = any(name_of(each) == average.name for each in node.args)
+                if (owner == average.name and called in UPDATES) or (
+                    gets_it and called.startswith(("update", "ema_", "step_ema"))
                 ):
                     return True
         return False
@@ -130,10 +130,10 @@ def _stored_in(tree: ast.Module) -> Sequence[ast.expr]:
     found += [node.value for node in assigned if any(isinstance(target, ast.Subscript) for target in node.targets)]
     calls = nodes.of(ast.Call)
     gone_over = {id(call) for node in calls for call in _gone_over(node)}
-    return (*found, *(node for node in calls if id(node) not in gone_over and _keeps(ast.unparse(node.func))))
+    return (*found, *(node for node in calls if id(node) not in gone_over and keeps(ast.unparse(node.func))))
 
 
-def _keeps(function: str) -> bool:
+def keeps(function: str) -> bool:
     return "load" not in function and any(word in function.lower() for word in _KEEPS)
 
 
@@ -152,7 +152,7 @@ def _gone_over(node: ast.Call) -> tuple[ast.AST, ...]:
 
 def _weights_in(value: ast.AST) -> Iterator[ast.AST]:
     """The nodes of an expression without what only counts: `ema.updates` has no weights."""
-    if isinstance(value, ast.Attribute) and _COUNTS.search(value.attr):
+    if isinstance(value, ast.Attribute) and COUNTS.search(value.attr):
         return
     yield value
     for child in ast.iter_child_nodes(value):
@@ -163,7 +163,7 @@ def _mentions(value: ast.expr, name: str, lines: Sequence[int]) -> bool:
     """Whether an expression has something of a name in it, with its weights; ``lines`` are those with the name."""
     last = value.end_lineno or value.lineno
     is_near = any(value.lineno <= line <= last for line in lines)  # the cheap look
-    return is_near and any(_name_of(each) == name for each in _weights_in(value))
+    return is_near and any(name_of(each) == name for each in _weights_in(value))
 
 
 def _is_given_weights(node: ast.AST) -> bool:
@@ -176,6 +176,6 @@ def _given_to(call: ast.AST) -> list[ast.expr]:
     return [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
 
 
-def _name_of(node: ast.AST) -> str:
+def name_of(node: ast.AST) -> str:
     """The last part of a name: `ema` for `ema` and for `self.ema`."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -51,6 +51,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from dllint.api import (
     Assumption,
@@ -83,8 +84,6 @@ _DRAWN = frozenset(
 _SCALED = (
     "AutoencoderKL", "AsymmetricAutoencoderKL", "AutoencoderKLAllegro", "AutoencoderKLHunyuanVideo"
 )  # fmt: skip
-# those whose latents deviate by more than twice as much as noise, or less than half as much
-_LOADS = ("from_pretrained", "from_single_file")
 _PUBLISHED = ("stabilityai/", "runwayml/", "compvis/", "madebyollin/", "stable-diffusion", "sd-vae", "sdxl", "flux")
 _CHANGING = ("mul_", "div_", "sub_", "copy_")
 
@@ -97,13 +96,13 @@ def is_changed_in_place(latents: Symbol, ctx: Context) -> bool:
 
 def is_trained_too(latents: Symbol, ctx: Context) -> bool:
     """an optimizer of the program trains the autoencoder"""
-    vae = _autoencoder(latents)
+    vae = ctx.autoencoder_of(latents)
     return vae is not None and any(ctx.is_trained(each) for each in ctx.objects(vae))
 
 
 def needs_no_factor(latents: Symbol, ctx: Context) -> bool:
     """the autoencoder is made with a factor of 1"""
-    vae = _autoencoder(latents)
+    vae = ctx.autoencoder_of(latents)
     return isinstance(vae, Instance) and ctx.constant(ctx.data.arguments(vae).get("scaling_factor")) == 1
 
 
@@ -128,7 +127,7 @@ class MissingVaeScaling(Rule):
     def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
         for value, assumed_on_the_way in _behind_loss(event.loss):
             for clean in _made_noisy(value, ctx):
-                verdict = judge(ctx.origins(clean), lambda origin: _is_raw(origin.value), event.guards)
+                verdict = judge(ctx.origins(clean), partial(_is_raw, ctx), event.guards)
                 if verdict is None:
                     continue
                 origins, assumed = verdict
@@ -140,7 +139,7 @@ class MissingVaeScaling(Rule):
 
     def _report(self, event: Backward, origin: Origin, noisy: Value, assumed: Assumptions, ctx: Context) -> Finding:
         latents = origin.value
-        vae = _autoencoder(latents)
+        vae = ctx.autoencoder_of(latents)
         assert isinstance(latents, Symbol) and vae is not None and latents.site is not None
         trace = [(latents.site, "the latents are drawn here"), *reversed(origin.hops)]
         if noisy.site is not None:
@@ -187,7 +186,7 @@ def _made_noisy(value: Value, ctx: Context) -> Iterator[Value]:
         products = [_factors(term) for term in summands(value)]
         if any(any(_is_noise(factor, ctx) for factor in product) for product in products):
             for product in products:
-                others = [factor for factor in product if not _is_raw(_only_origin(factor, ctx))]
+                others = [factor for factor in product if ctx.autoencoder_of(_only_origin(factor, ctx)) is None]
                 if len(product) - len(others) == 1 and others and all(_is_drawn(factor, ctx) for factor in others):
                     yield from (factor for factor in product if factor not in others)
 
@@ -217,28 +216,8 @@ def _is_unsure(value: Value) -> bool:
     return isinstance(value, Choice) or (isinstance(value, Symbol) and value.name == ".get")
 
 
-def _is_raw(value: Value) -> bool:
-    return _autoencoder(value) is not None
-
-
-def _autoencoder(value: Value) -> Value | None:
-    """The autoencoder of diffusers that a value is the latents of, as it made them."""
-    if not isinstance(value, Symbol) or not value.inputs:
-        return None
-    if value.name not in (".sample", ".mode") and value.detail != "mean":
-        return None
-    spread = value.inputs[0]
-    output = attribute_of(spread, "latent_dist")
-    if output is None and isinstance(spread, Symbol) and spread.name == "item" and spread.detail == 0:
-        output = spread.inputs[0]
-    if not isinstance(output, Symbol) or output.name != ".encode" or not output.inputs:
-        return None
-    vae = output.inputs[0]
-    owner = attribute_of(vae, "vae")
-    if isinstance(vae, Instance):
-        return vae if isinstance(vae.cls, str) and not {*_SCALED}.isdisjoint(vae.cls.split(".")) else None
-    is_of_pipeline = isinstance(owner, Instance) and isinstance(owner.cls, str) and "Pipeline" in owner.cls
-    return vae if is_of_pipeline or attribute_of(spread, "latent_dist") is not None else None
+def _is_raw(ctx: Context, origin: Origin) -> bool:
+    return ctx.autoencoder_of(origin.value) is not None
 
 
 def _encoded(latents: Symbol) -> Sequence[Value]:
@@ -252,13 +231,11 @@ def _encoded(latents: Symbol) -> Sequence[Value]:
 def _assumed_of_weights(vae: Value, ctx: Context) -> Iterator[Assumption]:
     """That latents deviate by something else than 1, if it is not told that an autoencoder is a published one."""
     owner = attribute_of(vae, "vae") or vae
-    if isinstance(owner, Instance) and isinstance(owner.cls, str) and owner.cls.endswith(_LOADS):
-        if owner is not vae or ctx.constant(ctx.argument(owner, None, "subfolder")) == "vae":
-            return
-        weights = ctx.argument(owner, 0, "pretrained_model_name_or_path")
-        texts = [str(ctx.constant(each)).lower() for each in (ctx.sources(weights) if weights is not None else ())]
-        if any(word in text for text in texts for word in _PUBLISHED):
-            return
+    names = ctx.names_of_weights(vae)
+    is_part = isinstance(owner, Instance) and ctx.constant(ctx.argument(owner, None, "subfolder")) == "vae"
+    is_of_pipeline = owner is not vae and ctx.is_autoencoder(vae)
+    if is_part or is_of_pipeline or any(word in name for name in names for word in _PUBLISHED):
+        return
     yield Assumption("effect", "the latents that the autoencoder makes do not have a deviation of 1")
 
 

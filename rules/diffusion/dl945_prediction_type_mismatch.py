@@ -47,7 +47,6 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumption,
-    Choice,
     Context,
     Event,
     Finding,
@@ -57,7 +56,6 @@ from dllint.api import (
     OpaqueCall,
     Rule,
     Symbol,
-    Value,
     set_argument,
 )
 
@@ -84,8 +82,8 @@ class PredictionTypeMismatch(Rule):
         if event.loss not in _COMPARING or event.input is None or event.target is None:
             return
         for output, target in ((event.input, event.target), (event.target, event.input)):
-            noisy = _noisy_behind(output, ctx)
-            learned = _learned(target, noisy, ctx) if noisy is not None else ""
+            noisy = ctx.noisy_behind(output)
+            learned = ctx.learned_of(target, noisy) if noisy is not None else ""
             scheduler = noisy.inputs[0] if noisy is not None else None
             if learned and noisy is not None and isinstance(scheduler, Instance) and ctx.goes_backward(event.result):
                 yield from self._compare(event, noisy, scheduler, learned, ctx)
@@ -116,36 +114,6 @@ class PredictionTypeMismatch(Rule):
             assuming=[*_assumed_of_others(scheduler, ctx), *ctx.made_up_of(*noisy.inputs[1:2])],
             fix=("Let the scheduler read what is learned", edits),
         )
-
-
-def _noisy_behind(output: Value, ctx: Context) -> Symbol | None:
-    """The noisy samples that a model was given whose output this is, if one scheduler of diffusers made them."""
-    found = [
-        each
-        for each in ctx.sources_up_to(output, _is_one_of_several)
-        if isinstance(each, Symbol) and each.name == ".add_noise"
-    ]
-    is_output = bool(ctx.models_behind(output, with_gradients=True))
-    return found[0] if len(found) == 1 and is_output and found[0].inputs else None
-
-
-def _is_one_of_several(value: Value) -> bool:
-    return isinstance(value, Choice) or (isinstance(value, Symbol) and value.name == ".get")
-
-
-def _learned(target: Value, noisy: Symbol, ctx: Context) -> str:
-    """What a target is, by what went into the noisy samples; empty if it is none of it, or one of several things."""
-    origins = ctx.origins(target)
-    if len(origins) != 1:
-        return ""
-    value = origins[0].value
-    if isinstance(value, Symbol) and value.name == ".get_velocity" and value.inputs:
-        return "v_prediction" if value.inputs[0] is noisy.inputs[0] else ""
-    for position, name, kind in ((1, "noise", "epsilon"), (0, "original_samples", "sample")):
-        part = ctx.argument(noisy, position, name)
-        if part is not None and any(value is origin.value for origin in ctx.origins(part)):
-            return kind
-    return ""
 
 
 def _sampling_with(scheduler: Instance, ctx: Context) -> Event | None:
