@@ -48,6 +48,8 @@ class UnpinnableBatchType(Rule):
     name = "unpinnable-batch-type"
     category = "performance"
     severity = "info"
+    default = False
+    preview = True
     triggers = (("pin_memory",),)
     references = ("https://docs.pytorch.org/docs/stable/data.html#memory-pinning",)
 

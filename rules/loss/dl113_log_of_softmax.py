@@ -94,8 +94,6 @@ class LogOfSoftmax(Rule):
     name = "log-of-softmax"
     category = "suspicious"
     severity = "info"
-    default = False
-    preview = True
     triggers = (("log", "log_"), ("softmax", "Softmax", "Softmax2d", *_DISTRIBUTIONS))
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)
