@@ -87,6 +87,18 @@ class TestVersions:
         (project / "Dockerfile").write_text(f"FROM {image}\nRUN pip install timm\n")
         assert find_limits(project, {}).get("torch") == limit
 
+    @pytest.mark.parametrize(
+        ("tag", "torch", "python"),
+        [("22.02", "1.14", "3.9"), ("23.10", "2.3", "3.11"), ("24.11", "2.7", "3.13")],
+    )
+    @pytest.mark.parametrize("name", ["requirements.txt", "README.md", "job.yaml", "run.sh"])
+    def test_a_container_that_is_named_anywhere_has_a_torch_and_a_python(
+        self, project: Path, name: str, tag: str, torch: str, python: str
+    ) -> None:
+        (project / name).write_text(f"# Base image: nvcr.io/nvidia/pytorch:{tag}-py3\n")
+        limits = find_limits(project, {})
+        assert (limits.get("torch"), limits.get("python")) == (torch, python)
+
     def test_the_image_of_a_dockerfile_may_have_arguments(self, project: Path) -> None:
         text = 'ARG TORCH="1.5.1"\nARG CUDA="10.1"\nFROM pytorch/pytorch:${TORCH}-cuda${CUDA}-devel\n'
         (project / "Dockerfile").write_text(text)

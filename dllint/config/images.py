@@ -12,6 +12,7 @@ _SYSTEM = re.compile(r"(?mi)^FROM\b.*\bubuntu:?-?(\d\d)\.04")
 _LATER_PYTHON = {16: "3.6", 18: "3.7", 20: "3.9", 22: "3.11", 24: "3.13"}  # than that of an Ubuntu of a year
 _OTHER_PYTHON = re.compile(r"conda|deadsnakes|pyenv|mamba|\buv\b|python3\.\d|(?i:pytorch):")
 _DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
+_CONTAINER = re.compile(r"nvcr\.io/nvidia/pytorch:(\d\d)\.(\d\d)")
 _BY_YEAR = {20: "1.8", 21: "1.12", 22: "1.14", 23: "2.3", 24: "2.7"}  # torch after `nvcr.io/nvidia/pytorch:22.02`
 
 
@@ -29,6 +30,20 @@ def told_by_image(text: str) -> Iterator[tuple[str, str]]:
             yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
         if numbers < _WITH_PYTHON_3_10:
             yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
+
+
+def told_by_container(text: str) -> Iterator[tuple[str, str]]:
+    """What a container of NVIDIA has, which a note or a script names: ``nvcr.io/nvidia/pytorch:23.10-py3``.
+
+    The Python of each is told by https://docs.nvidia.com/deeplearning/frameworks/support-matrix.
+    """
+    for year, month in _CONTAINER.findall(text):
+        if int(year) in _BY_YEAR:
+            yield "torch", f"<{_BY_YEAR[int(year)]}"
+            yield (
+                "python",
+                f"<{'3.9' if (year, month) < ('23', '04') else '3.11' if (year, month) < ('24', '11') else '3.13'}",
+            )
 
 
 def with_arguments(text: str) -> str:

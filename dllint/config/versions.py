@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.channels import told_by_command, told_by_environment
-from dllint.config.images import told_by_image, with_arguments
+from dllint.config.images import told_by_container, told_by_image, with_arguments
 from dllint.config.notes import is_note, notes_in, pythons_entered, told_by_text
 from dllint.config.requirement_files import requirement_files
 from dllint.config.tools import (
@@ -342,6 +342,14 @@ def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
         yield from told_by_image(_read(path))
 
 
+def _from_containers(root: Path) -> Iterator[tuple[str, str]]:
+    """The containers that requirements, notes, scripts and settings of jobs name."""
+    for path in (*requirement_files(root, _read), *notes_in(root), *sorted(root.glob("*.y*ml"))):
+        yield from told_by_container(_read(path))
+    for text in _commands_in(root):
+        yield from told_by_container(text)
+
+
 def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
     """``pip install torch==1.4.0``, ``module load python/3.6`` and ``python3.6 train.py``, in scripts and for CI.
 
@@ -386,5 +394,5 @@ def _from_tools(root: Path) -> Iterator[tuple[str, str]]:
 
 
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
-_FOR_LIMITS = (*_SOURCES, _from_tools, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_notes,
-               _from_channels)  # fmt: skip
+_FOR_LIMITS = (*_SOURCES, _from_tools, _from_comments, _from_below, _from_dockerfile, _from_containers, _from_commands,
+               _from_notes, _from_channels)  # fmt: skip

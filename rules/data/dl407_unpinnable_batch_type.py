@@ -29,10 +29,11 @@ nothing it gives `None`.
     loader = DataLoader(train_set, batch_size=8, collate_fn=Batch, pin_memory=True)
 
 ## Not reported
-Classes that extend a dict, a list, a tuple or a tensor, or a class that is not known; loaders that do not pin.
+Classes that extend a dict, a list, a tuple or a tensor, or a class that is not known; loaders that do not pin; methods
+of classes of which no file speaks that makes batches (`collate`).
 
 ## On real code
-276 public repositories: no finding.
+276 public repositories: no finding. In 59 unread ones 1, false: the class is made by a model alone, and is silent now.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class UnpinnableBatchType(Rule):
         for owner in nodes_of(program.module.tree).of(ast.ClassDef) if program.kind == "module" else ():
             for method in owner.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "pin_memory" and _returns_nothing(method):
+                    if not ctx.project_mentions(rf"\b{owner.name}\b", "collat"):
+                        continue
                     place = Site(program.module, method)
                     yield ctx.finding(
                         self,

@@ -25,12 +25,13 @@ Measured on Python 3.11 (a script of three epochs whose `save(model)` lacks the 
 
 ## Not reported
 Calls that a script does not come to; arguments that are expanded (`f(*args)`, `f(**options)`); functions with
-decorators of their own, or that are replaced somewhere; calls in `try`; functions of a file that is found by a changed
-`sys.path`; functions that are not written yet (`pass`); scripts that end before, at an import of a name that is not
-there; a method that one arm of a branch calls as it should be, and the other one as that of another class has it. In a
-notebook, or in a script of cells (`# %%`), which may have been run in another order, it is a question, and so it is in
-a script that nobody imports and that the commands in the project's notes leave out, while they run others, and in one
-with relative imports, which only `python -m` can run, and no command does.
+decorators of their own, or that are replaced somewhere; calls in `try`, or where what is raised by another call of the
+same function is caught; functions of a file that is found by a changed `sys.path`; functions that are not written yet
+(`pass`); scripts that end before, at an import of a name that is not there; a method that one arm of a branch calls as
+it should be, and the other one as that of another class has it. In a notebook, or in a script of cells (`# %%`), which
+may have been run in another order, it is a question, and so it is in a script that nobody imports and that the commands
+in the project's notes leave out, while they run others, and in one with relative imports, which only `python -m` can
+run, and no command does.
 
 ## On real code
 276 public repositories: 28 findings in the scripts of 24 of them, all true: the last evaluation of a training, a model
@@ -56,6 +57,7 @@ from dllint.api import (
     Site,
     is_placeholder,
     misspelled,
+    nodes_of,
 )
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -64,6 +66,15 @@ from dllint.api import (
 def is_tried(event: CallRefused, ctx: Context) -> bool:
     """it is tried, and what Python says is caught"""
     return ctx.is_caught(event.site, "TypeError")
+
+
+def is_another_try(event: CallRefused, ctx: Context) -> bool:
+    """it stands where what Python says of another call of the same function is caught"""
+    call, called = event.site.node, _called(event.site.node)
+    for attempt in ctx.ancestors(event.site, ast.Try):
+        if any(call in nodes_of(handler).all for handler in attempt.handlers):
+            return any(_called(each) == called for each in nodes_of(attempt).of(ast.Call) if each is not call)
+    return False
 
 
 def is_from_elsewhere(event: CallRefused, ctx: Context) -> bool:
@@ -93,7 +104,7 @@ class CallDoesNotBind(Rule):
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
     of_files = True
     references = ("https://docs.python.org/3/reference/expressions.html#calls",)
-    excuses = (is_tried, is_called_of_a_stub, is_from_elsewhere, is_of_another_class)
+    excuses = (is_tried, is_another_try, is_called_of_a_stub, is_from_elsewhere, is_of_another_class)
 
     def on_call_refused(self, event: CallRefused, ctx: Context) -> Iterator[Finding]:
         if not ctx.excused(self, event):
@@ -117,6 +128,10 @@ class CallDoesNotBind(Rule):
             help=help,
             trace=[*ctx.calls_to(event), *_definition(function), (event.site, "is called here")],
         )
+
+
+def _called(node: ast.AST) -> str:
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
 
 def _definition(function: Function) -> Iterator[tuple[Site, str]]:

@@ -306,6 +306,8 @@ def _is_pure(site: Site, name: str, ctx: Context) -> bool:
     if name or not isinstance(node.func, ast.Attribute) or not isinstance(node.func.value, ast.Name):
         return False
     method, owner = node.func.attr, node.func.value.id
+    if owner == "self" and _has_its_own(method, site, ctx):
+        return False
     if method in _OF_TABLES:
         given = {each.arg for each in node.keywords}
         return ctx.imports("pandas") and (method not in _TOLD or not given.isdisjoint(_TOLD[method]))
@@ -314,6 +316,12 @@ def _is_pure(site: Site, name: str, ctx: Context) -> bool:
     if method not in _CHANGING_MODULES:
         return method in _OF_TENSORS and ctx.imports("torch")
     return owner in _MOVED or (ctx.imports("torch") and ctx.is_used_as_tensor(owner, site))
+
+
+def _has_its_own(method: str, site: Site, ctx: Context) -> bool:
+    """Whether the class around has a method of this name itself, which may do anything."""
+    owner = next(ctx.ancestors(site, ast.ClassDef), None)
+    return owner is not None and any(getattr(each, "name", "") == method for each in owner.body)
 
 
 def _method(site: Site) -> str:
