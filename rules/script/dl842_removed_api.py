@@ -203,7 +203,8 @@ class RemovedApi(Rule):
         assuming = ctx.assumed_version(package, version, name=uses[0].gone, site=site)
         here, keep = "", ""
         if any(each.kind == "version" for each in assuming):
-            here = " here at the latest: nothing says that an earlier release is needed"
+            place = "where texts are split" if package == "nltk" else "here at the latest"
+            here = f" {place}: nothing says that an earlier release is needed"
             keep = f", or keep {package} below {version} in the requirements"
         return ctx.finding(
             self,
