@@ -45,6 +45,7 @@ _MAX_SOURCES = 60
 _LEAVING = frozenset(("resize_token_embeddings", "gradient_checkpointing_enable", "gradient_checkpointing_disable"))
 _ENDS = frozenset(("state_dict", "counter", "torch.load"))
 _MAX_BEHIND = 80
+_PREPARING = ("Tokenizer", "Processor", "FeatureExtractor")
 _COMPUTED = frozenset(("input", "loss"))
 _MAX_STEPS = 40
 _CONSTANT = frozenset(
@@ -294,15 +295,22 @@ def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
 
 
 def _models_behind(value: Value) -> Iterator[tuple[Guards, Value]]:
-    """The models that a value was computed with, each with the conditions under which it was."""
+    """The models that a value was computed with, each with the conditions under which it was.
+
+    What prepares their data is called as they are, and is none.
+    """
     for guards, source in graph.sources_under(value, _MAX_BEHIND):
-        if isinstance(source, Symbol) and source.inputs and source.name != "call" and _is_call(source):
+        if isinstance(source, Symbol) and source.inputs and source.name != "call" and _is_call_of_model(source):
             yield guards, source.inputs[0]
 
 
 def _is_call(symbol: Symbol) -> bool:
     """Whether something is what an object returns that is called: the first of its inputs."""
     return symbol.name in ("forward", "call") or symbol.name.endswith("()")
+
+
+def _is_call_of_model(symbol: Symbol) -> bool:
+    return _is_call(symbol) and not any(kind in symbol.name for kind in _PREPARING)
 
 
 def _is_made(given: Iterable[Value], makers: frozenset[str]) -> bool:

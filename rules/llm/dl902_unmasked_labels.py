@@ -107,8 +107,10 @@ def _padded(node: ast.AST) -> Iterator[tuple[str, ast.Call]]:
         return
     call = node.value
     named = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    padding = next((keyword.value for keyword in call.keywords if keyword.arg == "padding"), None)
-    if "tokenize" in named.lower() and isinstance(padding, ast.Constant) and padding.value in _PADDED:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    padding = given.get("padding")
+    is_tokenizer = "tokenize" in named.lower() or not given.keys().isdisjoint(("truncation", "return_tensors"))
+    if is_tokenizer and isinstance(padding, ast.Constant) and padding.value in _PADDED:
         yield from ((target.id, call) for target in node.targets if isinstance(target, ast.Name))
 
 

@@ -26,8 +26,9 @@ then goes over .004, .010 and .027, where its peak is .097.
 
 ## Not reported
 Schedules whose horizon cannot be related to the loops; steps with an epoch argument (`step(epoch + i / n)`), loops that
-a framework runs, and schedulers that Accelerate has prepared; steps that are conditional on the position in the epoch
-(one in so many epochs counts, if that number is known); schedulers that step in the loop around as well; steps that are
+a framework runs, and schedulers that Accelerate has prepared, where they step too often; steps that are conditional on
+the position in the epoch (one in so many epochs counts, if that number is known); schedulers that step in the loop
+around as well; steps that are
 meant to be small (`StepLR` with a `gamma` above 0.9); warm-ups by `LinearLR` of a constant length. Warm restarts, and
 schedulers that Lightning is told an interval for. Functions of `LambdaLR` that multiply the step they are given, or
 divide it by a constant, or of which only the warm-up is sized in epochs. Where a condition decides about the step that
@@ -107,8 +108,10 @@ def is_given_the_epoch(event: SchedulerStep, scheduler: Instance, ctx: Context) 
 
 
 def is_stepped_by_others(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
-    """a framework runs the loop, or Accelerate has prepared the scheduler and decides when it steps"""
-    return ctx.is_managed(event) or ctx.is_prepared(scheduler)
+    """a framework runs the loop, or Accelerate has prepared the scheduler, and takes a step for each process in one"""
+    loops = ctx.loops_around(event)
+    is_seldom = bool(loops) and ctx.loop_unit(loops[0]) == "epochs"  # which a few processes do not make up for
+    return ctx.is_managed(event) or (ctx.is_prepared(scheduler) and not is_seldom)
 
 
 def is_meant_to_be_small(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:

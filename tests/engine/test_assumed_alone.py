@@ -189,3 +189,33 @@ def test_the_model_of_an_adapter_is_one_of_those_that_the_project_names(
 ) -> None:
     files = {"train.py": f'NAME = "{trained}"\n'}
     assert ("effect" in kinds("DL918", SCORED.format(name=name), files)) is is_assumed
+
+
+ACCUMULATED = """
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+tokenizer.add_special_tokens({{"additional_special_tokens": ["<user>"]}})
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+{changed}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def collate(rows):
+    batch = tokenizer([row["text"] for row in rows], padding=True, return_tensors="pt")
+    batch["labels"] = batch["input_ids"].clone()
+    return batch
+
+for i, batch in enumerate(DataLoader(rows, batch_size=4, collate_fn=collate)):
+    loss = model(input_ids=batch["input_ids"], labels=batch["labels"]).loss
+    loss.backward()
+    if (i + 1) % 8 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("changed", "assumed"), [("", []), ("unknown(model)", ["opaque"])])
+def test_what_is_done_to_a_tokenizer_does_not_change_the_model(changed: str, assumed: list[str]) -> None:
+    assert kinds("DL210", ACCUMULATED.format(changed=changed)) == assumed
