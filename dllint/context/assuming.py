@@ -304,13 +304,10 @@ def _models_behind(value: Value) -> Iterator[tuple[Guards, Value]]:
             yield guards, source.inputs[0]
 
 
-def _is_call(symbol: Symbol) -> bool:
-    """Whether something is what an object returns that is called: the first of its inputs."""
-    return symbol.name in ("forward", "call") or symbol.name.endswith("()")
-
-
 def _is_call_of_model(symbol: Symbol) -> bool:
-    return _is_call(symbol) and not any(kind in symbol.name for kind in _PREPARING)
+    """Whether something is what an object returns that is called, the first of its inputs, and that is no tokenizer."""
+    is_call = symbol.name in ("forward", "call") or symbol.name.endswith("()")
+    return is_call and not any(kind in symbol.name for kind in _PREPARING)
 
 
 def _is_made(given: Iterable[Value], makers: frozenset[str]) -> bool:
