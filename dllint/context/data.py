@@ -245,6 +245,8 @@ class DataView(Passes):
         """``train`` or ``eval``: what a loader is for, by its use, its name, its sampler's and its datasets'."""
         if self.is_trained_on(event.loader):
             return splits.TRAIN
+        if hook := splits.part_of_hook(event.frame.stack()):
+            return hook
         names = [getattr(event.loader, "hint", "")]
         sampler = event.options.get("sampler")
         if sampler is not None:

@@ -218,7 +218,7 @@ class RandomAugmentationInEval(Rule):
             self,
             site,
             f"`{_called(step)}` changes the samples of {name} at random",
-            on=[dataset, applied.value],
+            on=[dataset, *ctx.data.inner(dataset), applied.value],
             assuming=[
                 *assumed_under(step.guards),
                 *_assumed_to_evaluate(dataset, name, ctx),

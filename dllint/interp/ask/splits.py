@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from dllint.events import Frame
 from dllint.interp.run.graph import sources
 from dllint.interp.source.phases import phases_in
 from dllint.values import Const, Setting, Symbol, Value
@@ -38,3 +39,12 @@ def texts_in(value: Value) -> Iterator[str]:
                 yield source.hint
             if isinstance(source.detail, str) and source.name in ("attribute", "parameter", "item", "unknown"):
                 yield source.detail
+
+
+_HOOKS = {"train_dataloader": TRAIN, **dict.fromkeys(("val_dataloader", "test_dataloader", "predict_dataloader"), EVAL)}
+
+
+def part_of_hook(frames: Iterable[Frame]) -> str:
+    """What a loader is for that Lightning asks a method for, by the calls around it; empty for any other."""
+    hooks = (each.function for each in frames if each.framework.startswith("lightning") and each.function in _HOOKS)
+    return next((_HOOKS[hook] for hook in hooks), "")

@@ -166,8 +166,8 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
 
 def _called_together(machine: Machine, cls: Class, method: Method) -> list[Function]:
     """A method, with that by which Lightning goes on from it, or which it calls before: in the order of the calls."""
-    is_of_training = method.name in _OF_TRAINING and framework_of(machine, cls) == "lightning"
-    names = _OF_TRAINING if is_of_training else (method.name,)
+    together = _CALLED_IN_TURN.get(framework_of(machine, cls), ())
+    names = together if method.name in together else (method.name,)
     return [each for name in names if isinstance(each := find_member(machine, cls, name), Function)]
 
 
@@ -214,5 +214,8 @@ def _is_called_by_library(machine: Machine, cls: Class, method: Function) -> boo
     return bool(cls.library_bases) and method.name in _CALLED_BY_LIBRARIES
 
 
-_OF_TRAINING = ("configure_optimizers", "training_step")  # which Lightning calls, in this order
+_CALLED_IN_TURN: dict[str, tuple[str, ...]] = {  # by Lightning, in this order
+    "lightning": ("configure_optimizers", "training_step"),
+    "lightning-data": ("prepare_data", "setup", "train_dataloader", "val_dataloader", "test_dataloader"),
+}
 _CALLED_BY_LIBRARIES = frozenset(("forward", "__getitem__", "__getitems__", "__iter__", "__next__", "__len__"))
