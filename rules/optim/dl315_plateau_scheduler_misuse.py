@@ -2,7 +2,8 @@
 
 `ReduceLROnPlateau` has `mode="min"` by default: it takes what grows for what does not get better. Given an accuracy, it
 cuts the learning rate again and again as long as training goes well, and leaves it alone when the accuracy falls. The
-same happens to a loss with `mode="max"`. Called without a metric, `step` raises.
+same happens to a loss with `mode="max"`, and to what Lightning is told to monitor for it. Called without a metric,
+`step` raises.
 
 Measured on torch 2.13: given an accuracy that rises, with a patience of 2, the learning rate falls to a hundredth in 8
 epochs.
@@ -50,12 +51,14 @@ from dllint.api import (
     Guards,
     Instance,
     Rule,
+    SchedulerCreated,
     SchedulerStep,
     Site,
     Symbol,
     Value,
     alternatives,
     assumed_under,
+    nodes_of,
     set_argument,
 )
 
@@ -83,7 +86,7 @@ class PlateauSchedulerMisuse(Rule):
     severity = "warning"
     default = False
     preview = True
-    triggers = (("ReduceLROnPlateau",), ("step",))
+    triggers = (("ReduceLROnPlateau",), ("step", "monitor"))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html",)
@@ -141,18 +144,29 @@ class PlateauSchedulerMisuse(Rule):
     def _with_mode(
         self, event: SchedulerStep, scheduler: Instance, guards: Guards, metric: Value, ctx: Context
     ) -> Iterator[Finding]:
-        passed = scheduler.arguments.get(1, "mode")
-        given = ctx.as_setting(passed) or passed
-        mode = ctx.constant(given) if given is not None else "min"
         name = _telling_name(event, ctx)
-        grows = _grows(name, ctx)
-        falls = ctx.speaks_of("falling-metric", name)
-        is_wrong = (mode == "min" and grows) or (mode == "max" and falls)
-        if not is_wrong or not scheduler.arguments.exact or ctx.excused(self, event, metric):
+        if scheduler.arguments.exact and _is_wrong(scheduler, name, ctx) and not ctx.excused(self, event, metric):
+            yield self._turned_round(event, scheduler, guards, name, ctx)
+
+    def on_scheduler_created(self, event: SchedulerCreated, ctx: Context) -> Iterator[Finding]:
+        """A plateau that Lightning tells what it is to monitor."""
+        scheduler, definition = event.scheduler, event.frame.definition
+        is_left = ctx.is_managed(event) and event.frame.function == "configure_optimizers"
+        if not is_left or definition is None or not isinstance(scheduler, Instance) or not scheduler.arguments.exact:
             return
+        monitored = _monitored(definition.node) if scheduler.library_name == _PLATEAU else set()
+        for name in monitored if len(monitored) == 1 else ():
+            if _is_wrong(scheduler, name, ctx):
+                yield self._turned_round(event, scheduler, event.guards, name, ctx)
+
+    def _turned_round(
+        self, event: SchedulerStep | SchedulerCreated, scheduler: Instance, guards: Guards, name: str, ctx: Context
+    ) -> Finding:
+        given, mode = _mode_of(scheduler, ctx)
+        grows = _grows(name, ctx)
         better = "max" if grows else "min"
         edits = set_argument(scheduler.site, "mode", f'"{better}"', position=1) if scheduler.site else Edits()
-        yield ctx.finding(
+        return ctx.finding(
             self,
             event,
             f'`{name}` should {"grow" if grows else "fall"}, but the scheduler it is passed to has mode "{mode}"',
@@ -166,6 +180,26 @@ class PlateauSchedulerMisuse(Rule):
             ],
             fix=("Turn the mode round", edits),
         )
+
+
+def _mode_of(scheduler: Instance, ctx: Context) -> tuple[Value | None, object]:
+    """What a plateau is given as its mode, and what that is."""
+    passed = scheduler.arguments.get(1, "mode")
+    given = ctx.as_setting(passed) or passed
+    return given, ctx.constant(given) if given is not None else "min"
+
+
+def _is_wrong(scheduler: Instance, name: str, ctx: Context) -> bool:
+    """Whether a plateau waits for a metric of this name to go the wrong way."""
+    _, mode = _mode_of(scheduler, ctx)
+    return (mode == "min" and _grows(name, ctx)) or (mode == "max" and ctx.speaks_of("falling-metric", name))
+
+
+def _monitored(function: ast.AST) -> set[str]:
+    """What a function says that is to be monitored: `{"scheduler": scheduler, "monitor": "val_loss"}`."""
+    pairs = (pair for each in nodes_of(function).of(ast.Dict) for pair in zip(each.keys, each.values, strict=True))
+    told = (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "monitor")
+    return {str(value.value) if isinstance(value, ast.Constant) else "" for value in told}
 
 
 def _chosen_under(plateau: Instance) -> Iterator[Guard]:
