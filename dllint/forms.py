@@ -27,6 +27,7 @@ FORMS = {
     "training-mode": "whether a module is in training mode",
     "index": "the index of a sample, as a loader asks a dataset for it",
     "batch": "what a collate function is given",
+    "sample": "what a composition of transforms is given",
     "samples": "the samples that a loader, the input, gives its collate function",
     "state_dict": "the state of an object",
     "modules": "the modules in the input, itself among them",

@@ -46,13 +46,13 @@ IMPERATIVES = frozenset(
         """
     adapt add align allow apply ask assign average begin bring build cache call cast check choose clean clear clip
     correct clone collect compare compute connect convert copy count create cut decode define delete detach divide do
-    draw drop end evaluate exclude fail fill filter find follow force freeze gather generate give group guard
+    draw drop end evaluate exclude fail fill filter find follow force freeze gather generate give group guard hand
     index initialize insert join keep leave let limit list load log look lower make map mark mask match
     measure merge monitor move multiply name normalize open pad pass permute pick prepare print provide put raise read
     rebuild register remove rename replace report reset reshape resize restore resume return reverse run sample save
     scale score seed select send separate set shift shuffle size skip sort split squeeze standardize start
     state step store subtract sum swap switch take tell test train transform transpose turn unfreeze unscale unwrap
-    update use validate wait warm weigh wrap write
+    update use validate wait warm weigh weight wrap write
         """,
     )
 )

@@ -18,6 +18,7 @@ from dllint.dataclass import dataclass
 from dllint.events import Backward, Event, Frame, LibraryCall, LoaderCreated, LossCall, ModelForward, OptimizerCreated
 from dllint.interp.run import graph
 from dllint.interp.source.counted_loops import ends_by_count
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import PhaseName, phase_of
 from dllint.structure import Loop, walk
 from dllint.values import Symbol, Value
@@ -122,8 +123,8 @@ class Phases(Precisions, Loops, Uses):
         return self.program.complete and not has_model and _has_writing(self.program.module.tree)
 
     def _scores(self, loop: Loop) -> bool:
-        """Whether a loss is computed in a loop, or something that is called like a metric."""
-        if any(isinstance(event, LossCall) for event in walk(loop.body)):
+        """Whether a loss is computed in a loop, something that is called like a metric, or a number of hits."""
+        if any(isinstance(event, LossCall) for event in walk(loop.body)) or _counts_hits(loop.site.node):
             return True
         names = (getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(loop.site.node))
         return any(self.speaks_of("score", name) for name in names if name)
@@ -240,3 +241,13 @@ def _writes(loop: Loop) -> bool:
 def _has_writing(around: ast.AST) -> bool:
     calls = (node.func for node in ast.walk(around) if isinstance(node, ast.Call))
     return any(_WRITING.match(getattr(function, "attr", getattr(function, "id", ""))) for function in calls)
+
+
+def _counts_hits(loop: ast.AST) -> bool:
+    """Whether what is equal to something else is added up: `hits += (logits.argmax(1) == y).sum()`."""
+    added = (nodes_of(each.value) for each in nodes_of(loop).of(ast.AugAssign) if isinstance(each.op, ast.Add))
+    return any("eq" in each.attributes or any(map(_asks_for_equality, each.of(ast.Compare))) for each in added)
+
+
+def _asks_for_equality(test: ast.Compare) -> bool:
+    return any(isinstance(operator, ast.Eq) for operator in test.ops)

@@ -57,7 +57,6 @@ from __future__ import annotations
 
 import ast
 import operator
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -105,7 +104,12 @@ _COMPREHENSIONS = ast.ListComp | ast.GeneratorExp | ast.SetComp
 _MADE_UP = ("torch.zeros", "torch.ones")  # to try a model out
 _MAX_STEPS = 60
 _MAX_DEPTH = 8
-_FOR_DECODER = re.compile(r"(?i)^(dec(oder)?|tgt|trg|target)_?(in|input|inputs|input_ids|inp)$")
+_FOR_DECODER = frozenset(
+    f"{whose}{between}{what}"
+    for whose in ("dec", "decoder", "tgt", "trg", "target")
+    for between in ("", "_")
+    for what in ("in", "inp", "input", "inputs", "input_ids")
+)
 
 
 class DecoderInputEqualsLabels(Rule):
@@ -187,7 +191,7 @@ def _made_alike(labels: Value, ctx: Context) -> tuple[str, Site, Site] | None:
         own = entries.get(labels.detail)
         for name, other in entries.items():
             is_read = isinstance(name, str) and isinstance(batch, Symbol) and batch.attribute(f"[{name!r}]") is not None
-            if own is None or not is_read or name == labels.detail or not _FOR_DECODER.search(name):
+            if own is None or not is_read or name == labels.detail or name.lower() not in _FOR_DECODER:
                 continue
             joined = isinstance(own, Symbol) and own.name in ("torch.cat", "torch.concat") and own is not other
             if joined and own.site is not None and other.site is not None and _is_alike(own, other, _MAX_DEPTH):

@@ -154,7 +154,7 @@ class PlateauSchedulerMisuse(Rule):
         is_left = ctx.is_managed(event) and event.frame.function == "configure_optimizers"
         if not is_left or definition is None or not isinstance(scheduler, Instance) or not scheduler.arguments.exact:
             return
-        monitored = _monitored(definition.node) if scheduler.library_name == _PLATEAU else set()
+        monitored = _told_to_monitor(definition.node) if scheduler.library_name == _PLATEAU else set()
         for name in monitored if len(monitored) == 1 else ():
             if _is_wrong(scheduler, name, ctx):
                 yield self._turned_round(event, scheduler, event.guards, name, ctx)
@@ -195,7 +195,7 @@ def _is_wrong(scheduler: Instance, name: str, ctx: Context) -> bool:
     return (mode == "min" and _grows(name, ctx)) or (mode == "max" and ctx.speaks_of("falling-metric", name))
 
 
-def _monitored(function: ast.AST) -> set[str]:
+def _told_to_monitor(function: ast.AST) -> set[str]:
     """What a function says that is to be monitored: `{"scheduler": scheduler, "monitor": "val_loss"}`."""
     pairs = (pair for each in nodes_of(function).of(ast.Dict) for pair in zip(each.keys, each.values, strict=True))
     told = (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "monitor")

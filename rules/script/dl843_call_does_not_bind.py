@@ -70,10 +70,10 @@ def is_tried(event: CallRefused, ctx: Context) -> bool:
 
 def is_another_try(event: CallRefused, ctx: Context) -> bool:
     """it stands where what Python says of another call of the same function is caught"""
-    call, called = event.site.node, _called(event.site.node)
+    call, called = event.site.node, _function_called(event.site.node)
     for attempt in ctx.ancestors(event.site, ast.Try):
         if any(call in nodes_of(handler).all for handler in attempt.handlers):
-            return any(_called(each) == called for each in nodes_of(attempt).of(ast.Call) if each is not call)
+            return any(_function_called(each) == called for each in nodes_of(attempt).of(ast.Call) if each is not call)
     return False
 
 
@@ -130,7 +130,7 @@ class CallDoesNotBind(Rule):
         )
 
 
-def _called(node: ast.AST) -> str:
+def _function_called(node: ast.AST) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
 

@@ -9,8 +9,9 @@ PROJECT = {"README.md": ""}
 
 
 def told(code: str, source: str, files: dict[str, str] | None = None) -> list[tuple[str, str]]:
-    """The severity and the tier of each finding of a rule."""
-    return [(each.severity, each.confidence) for each in found(code, source, {**PROJECT, **(files or {})})]
+    """The severity and the tier of each finding of a rule; `certain` is a rule's record, and counts as `likely`."""
+    findings = found(code, source, {**PROJECT, **(files or {})})
+    return [(each.severity, "likely" if each.confidence == "certain" else each.confidence) for each in findings]
 
 
 def tiers(code: str, source: str, files: dict[str, str] | None = None) -> list[str]:
@@ -95,8 +96,8 @@ def train(model, loader, optimizer, criterion):
     ("clear", "expected"),
     [
         ("optimizer.zero_grad()", ["possible"]),
-        ("if task: optimizer.zero_grad()", ["certain"]),
-        ("other.zero_grad()", ["certain"]),
+        ("if task: optimizer.zero_grad()", ["likely"]),
+        ("other.zero_grad()", ["likely"]),
     ],
 )
 def test_gradients_that_another_call_clears(clear: str, expected: list[str]) -> None:
@@ -109,8 +110,8 @@ def test_gradients_that_another_call_clears(clear: str, expected: list[str]) -> 
         ("set_index(['run'])", "table.to_csv('a.csv', index=False)", ["possible"]),
         ("reset_index(drop=True)", "return table", ["possible"]),
         ("sort_values('time')", "return table", ["possible"]),
-        ("sort_values('time')", "return table.iloc[:100]", ["certain"]),
-        ("dropna()", "return table", ["certain"]),
+        ("sort_values('time')", "return table.iloc[:100]", ["likely"]),
+        ("dropna()", "return table", ["likely"]),
     ],
 )
 def test_rows_that_nothing_goes_by(call: str, use: str, expected: list[str]) -> None:
