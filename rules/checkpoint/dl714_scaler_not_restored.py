@@ -108,12 +108,14 @@ class ScalerNotRestored(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         steps = [step for step in ctx.all_of(OptimizerStep) if isinstance(step.scaler, Instance)]
         found = ctx.continuation if steps and ctx.all_of(StateRead) else None
+        told: ast.AST | None = None  # the place of the first, for each option of what stands there
         for each in found.restored if found is not None else ():
             for step in steps:
                 scaler = step.scaler
                 if not isinstance(scaler, Instance) or not _goes_on_with(step, each, found, ctx):
                     continue
-                if not ctx.excused(self, scaler):
+                if told in (None, each.event.site.node) and not ctx.excused(self, scaler):
+                    told = each.event.site.node
                     yield ctx.finding(
                         self,
                         each.event,
@@ -124,7 +126,8 @@ class ScalerNotRestored(Rule):
                         help="save `scaler.state_dict()`, and load it where the optimizer's state is loaded",
                         trace=[(each.read.site, "a checkpoint is read"), (step.site, "the scaler is used")],
                     )
-                    return
+        if told is not None:
+            return
         yield from self._left_elsewhere(ctx)
 
     def _left_elsewhere(self, ctx: Context) -> Iterator[Finding]:
