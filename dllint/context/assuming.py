@@ -13,7 +13,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions, union
 from dllint.choices import Choice
 from dllint.context.decisions import Decisions
-from dllint.context.options import assumed_of_options, is_one
+from dllint.context.options import assumed_of_options
 from dllint.context.uses import Uses
 from dllint.events import (
     AttributeAssigned,
@@ -339,7 +339,7 @@ def _leaves(value: Value) -> Iterator[str]:
             pending.extend(_data_of(source))
         elif isinstance(source, Instance):
             yield source.library_name or "project"
-        elif isinstance(source, Choice) and not is_one(source):
+        elif isinstance(source, Choice):
             yield "several"
         else:
             pending.extend(graph.inputs_of(source))

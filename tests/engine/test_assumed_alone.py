@@ -219,3 +219,32 @@ for i, batch in enumerate(DataLoader(rows, batch_size=4, collate_fn=collate)):
 @pytest.mark.parametrize(("changed", "assumed"), [("", []), ("unknown(model)", ["opaque"])])
 def test_what_is_done_to_a_tokenizer_does_not_change_the_model(changed: str, assumed: list[str]) -> None:
     assert kinds("DL210", ACCUMULATED.format(changed=changed)) == assumed
+
+
+FROM_A_FILE = """
+import numpy as np
+import torch
+from torch import nn
+
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def batch(split):
+    rows = np.memmap("train.bin" if split == "train" else "val.bin", dtype=np.uint16, mode="r")
+    places = torch.randint(len(rows) - 8, (4,))
+    x = torch.stack([torch.from_numpy(rows[i : i + 8].astype(np.float32)) for i in places])
+    if device == "cuda":
+        x = x.pin_memory().to(device, non_blocking=True)
+    else:
+        x = x.to(device)
+    return x
+
+for step in range(100):
+    loss = nn.functional.mse_loss(model(batch("train")), target)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_read_from_a_file_at_places_that_are_drawn_is_not_made_up() -> None:
+    assert not kinds("DL202", FROM_A_FILE)
