@@ -89,13 +89,21 @@ class TestVersions:
 
     @pytest.mark.parametrize(
         ("tag", "torch", "python"),
-        [("22.02", "1.14", "3.9"), ("23.10", "2.3", "3.11"), ("24.11", "2.7", "3.13")],
+        [
+            ("22.02", "1.14", "3.9"),
+            ("23.04", "2.3", "3.9"),
+            ("23.05", "2.3", "3.11"),
+            ("23.10", "2.3", "3.11"),
+            ("24.10", "2.7", "3.11"),
+            ("24.11", "2.7", "3.13"),
+        ],
     )
-    @pytest.mark.parametrize("name", ["requirements.txt", "README.md", "job.yaml", "run.sh"])
+    @pytest.mark.parametrize("name", ["requirements.txt", "README.md", "job.yaml", "run.sh", "Dockerfile"])
     def test_a_container_that_is_named_anywhere_has_a_torch_and_a_python(
         self, project: Path, name: str, tag: str, torch: str, python: str
     ) -> None:
-        (project / name).write_text(f"# Base image: nvcr.io/nvidia/pytorch:{tag}-py3\n")
+        begins = "FROM" if name == "Dockerfile" else "# Base image:"
+        (project / name).write_text(f"{begins} nvcr.io/nvidia/pytorch:{tag}-py3\n")
         limits = find_limits(project, {})
         assert (limits.get("torch"), limits.get("python")) == (torch, python)
 

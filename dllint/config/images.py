@@ -25,25 +25,26 @@ def told_by_image(text: str) -> Iterator[tuple[str, str]]:
         yield "python", f"<{later}"
     for version in _IMAGE.findall(text):
         numbers = tuple(map(int, version.split(".")))
-        year = numbers[0]
-        if year in _BY_YEAR or year < 10:
-            yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
+        yield from _of_month(numbers[0], numbers[1])
+        if numbers[0] < 10:
+            yield "torch", f"=={version}"
         if numbers < _WITH_PYTHON_3_10:
             yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
 
 
 def told_by_container(text: str) -> Iterator[tuple[str, str]]:
-    """What a container of NVIDIA has, which a note or a script names: ``nvcr.io/nvidia/pytorch:23.10-py3``.
+    """What a container of NVIDIA has, which a note or a script names: ``nvcr.io/nvidia/pytorch:23.10-py3``."""
+    return (told for year, month in _CONTAINER.findall(text) for told in _of_month(int(year), int(month)))
 
-    The Python of each is told by https://docs.nvidia.com/deeplearning/frameworks/support-matrix.
+
+def _of_month(year: int, month: int) -> Iterator[tuple[str, str]]:
+    """What NVIDIA's container of a month has at most, by https://docs.nvidia.com/deeplearning/frameworks/support-matrix.
+
+    Up to 23.04 it has Python 3.8 or less, and up to 24.10 Python 3.10.
     """
-    for year, month in _CONTAINER.findall(text):
-        if int(year) in _BY_YEAR:
-            yield "torch", f"<{_BY_YEAR[int(year)]}"
-            yield (
-                "python",
-                f"<{'3.9' if (year, month) < ('23', '04') else '3.11' if (year, month) < ('24', '11') else '3.13'}",
-            )
+    if year in _BY_YEAR:
+        yield "torch", f"<{_BY_YEAR[year]}"
+        yield "python", "<3.9" if (year, month) < (23, 5) else "<3.11" if (year, month) < (24, 11) else "<3.13"
 
 
 def with_arguments(text: str) -> str:

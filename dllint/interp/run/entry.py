@@ -216,6 +216,13 @@ def _is_called_by_library(machine: Machine, cls: Class, method: Function) -> boo
 
 _CALLED_IN_TURN: dict[str, tuple[str, ...]] = {  # by Lightning, in this order
     "lightning": ("configure_optimizers", "training_step"),
-    "lightning-data": ("prepare_data", "setup", "train_dataloader", "val_dataloader", "test_dataloader"),
+    "lightning-data": (
+        "prepare_data",
+        "setup",
+        "train_dataloader",
+        "val_dataloader",
+        "test_dataloader",
+        "predict_dataloader",
+    ),
 }
 _CALLED_BY_LIBRARIES = frozenset(("forward", "__getitem__", "__getitems__", "__iter__", "__next__", "__len__"))
