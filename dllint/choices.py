@@ -112,7 +112,7 @@ def otherwise(guards: Guards) -> Guards:
 
 def _either(left: Guards, right: Guards) -> Guards:
     """The condition of a value that comes by either of two ways: what these have in common, or else that it is one of
-    them. That takes nothing for granted where neither does: code behind it is reached as it is behind each of them."""
+    them. That takes nothing for granted where neither does: code after it is reached as it is after each of them."""
     common = shared(left, right)
     if common or not left or not right or any(guard.assumption for guard in (*left, *right)):
         return common

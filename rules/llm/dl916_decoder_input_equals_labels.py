@@ -8,7 +8,7 @@ Measured on torch 2.13 (`nn.Transformer` of one layer, sequences of 5 to be reve
 .0008, and none of the generated tokens is right; shifted, the loss is .0007, and all are.
 
 The same comes of a dataset that makes `decoder_input` and `label` in one way, both with the start token in front: the
-label has the end token behind instead.
+label has the end token after them instead.
 
 ## Bad
     class Translator(nn.Module):
@@ -176,7 +176,7 @@ class DecoderInputEqualsLabels(Rule):
             on=[event, wanted],
             assuming=[Assumption("name", f"a decoder reads `{name}`, as its name says")],
             effect="each position sees its own answer: the loss falls to nothing, and nothing is learned",
-            help="leave the start token out of the labels, and put the end token behind them",
+            help="leave the start token out of the labels, and put the end token after them",
             trace=[(read, "the decoder reads this"), (event.site, "and is compared with the same, unshifted")],
         )
 

@@ -315,9 +315,9 @@ def _is_after_training(event: StateRestored | ModeChange, left: Untrained, ctx: 
 
 
 def _maker_of_next_step(left: Untrained, ctx: Context) -> OptimizerCreated | ParametersAdded:
-    """Of several optimizers the one that the loss is for: it steps first behind the backward pass."""
-    behind = (step for step in ctx.steps() if ctx.position(step) > ctx.position(left.loss))
-    found = (made for step in behind for made in left.makers if ctx.is_same(step.optimizer, made.optimizer))
+    """Of several optimizers the one that the loss is for: it steps first after the backward pass."""
+    later = (step for step in ctx.steps() if ctx.position(step) > ctx.position(left.loss))
+    found = (made for step in later for made in left.makers if ctx.is_same(step.optimizer, made.optimizer))
     return next(found, left.makers[0])
 
 

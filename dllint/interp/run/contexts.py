@@ -62,7 +62,7 @@ def call_exit(machine: Machine, manager: Value, site: Site) -> None:
 
 
 def may_go_on(manager: Value) -> bool:
-    """Whether the code behind a block may go on where something was raised in it, as far as is known."""
+    """Whether the code after a block may go on where something was raised in it, as far as is known."""
     if isinstance(manager, Choice):
         return any(may_go_on(option) for _, option in manager.options)
     name = _name_of(manager)

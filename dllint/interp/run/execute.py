@@ -303,7 +303,7 @@ def _with(machine: Machine, node: ast.With | ast.AsyncWith, scope: Scope) -> str
             assignment.assign(machine, item.optional_vars, manager if given is None else given, scope)
     left = execute_block(machine, node.body, scope)
     if not entered and not goes_on:
-        machine.path.extend(machine.held)  # what holds behind an ``if`` in the block holds behind the block, too
+        machine.path.extend(machine.held)  # what holds after an ``if`` in the block holds after the block, too
     for manager, place in reversed(entered):
         contexts.call_exit(machine, manager, place)
     machine.grad, machine.contexts = saved

@@ -37,8 +37,8 @@ class Activation:
         if lasting:
             self.ended.append((guards, lasting))
 
-    def grad_behind(self, before: str, last: str) -> str:
-        """The gradient mode behind the call: what a statement of the function has set stays, if it was reached."""
+    def grad_after(self, before: str, last: str) -> str:
+        """The gradient mode after the call: what a statement of the function has set stays, if it was reached."""
         may_return_early = len(self.returned) > 1 or any(guards for guards, _ in self.returned)
         if last == before or self.yielded:
             return before

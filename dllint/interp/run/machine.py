@@ -324,7 +324,7 @@ class Machine(State):
         self._running.append(function)
         try:
             yield activation
-            grad = grad if is_own else activation.grad_behind(grad, self.grad)
+            grad = grad if is_own else activation.grad_after(grad, self.grad)
         finally:
             self._running.pop()
             (self.block, self.frame, self.activation, _), self.grad = saved, grad

@@ -25,7 +25,7 @@ def renewed_in(loop: Loop) -> Renewed:
     for node in pending:  # which grows meanwhile; who calls comes before what is called
         if isinstance(node, Invocation):
             found.update((node.frame.scope, name) for name in _assigned_by(node.frame))
-            found.update((node.frame.scope, name) for name in _given_anew(node.frame, found))
+            found.update((node.frame.scope, name) for name in _given_new(node.frame, found))
         pending.extend(_below(node))
     return frozenset(found)
 
@@ -63,7 +63,7 @@ def _assigned_by(frame: Frame) -> Iterator[str]:
                 yield f"{target.value.id}.{target.attr}"
 
 
-def _given_anew(frame: Frame, renewed: set[tuple[str, str]]) -> Iterator[str]:
+def _given_new(frame: Frame, renewed: set[tuple[str, str]]) -> Iterator[str]:
     """The parameters of a function whose arguments name what is renewed where it is called."""
     function = frame.definition.node if frame.definition is not None else None
     call = frame.call.node if frame.call is not None else None

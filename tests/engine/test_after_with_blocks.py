@@ -1,4 +1,4 @@
-"""What holds behind an ``if`` of which one side left the turn holds behind the ``with`` block around it, too."""
+"""What holds after an ``if`` of which one side left the turn holds after the ``with`` block around it, too."""
 
 from __future__ import annotations
 
