@@ -116,13 +116,14 @@ class HardCodedVaeScaling(Rule):
 def _what_is_used(ctx: Context) -> Iterator[Value]:
     """What is computed and goes anywhere: into a loss, a model, a library, or a file."""
     for event in ctx.all_of(Backward, LossCall, StateSaved, ModelForward, LibraryCall):
-        if isinstance(event, Backward | LossCall | StateSaved):
-            value = event.loss if isinstance(event, Backward) else None
-            value = event.input if isinstance(event, LossCall) else value
-            value = event.content if isinstance(event, StateSaved) else value
-            yield from (value,) if value is not None else ()
-        elif isinstance(event, ModelForward | LibraryCall):
+        if isinstance(event, ModelForward | LibraryCall):
             yield from event.arguments.all()
+        elif isinstance(event, Backward) and event.loss is not None:
+            yield event.loss
+        elif isinstance(event, LossCall) and event.input is not None:
+            yield event.input
+        elif isinstance(event, StateSaved) and event.content is not None:
+            yield event.content
 
 
 def _scaled_by_number(value: Symbol, ctx: Context) -> tuple[Symbol, Const, Value] | None:
@@ -135,7 +136,7 @@ def _scaled_by_number(value: Symbol, ctx: Context) -> tuple[Symbol, Const, Value
     if value.name == ".decode" and len(value.inputs) > 1:
         vae, scaled = value.inputs[0], _only(value.inputs[1], ctx)
         is_vae = ctx.is_autoencoder(vae) or ctx.name_of(vae).rpartition(".")[2] == "vae"
-        factors = [each for part in _factors_of(scaled) if isinstance(each := part, Const) and _factor_in(each) > 0]
+        factors = [each for each in _factors_of(scaled) if isinstance(each, Const) and _factor_in(each) > 0]
         if is_vae and isinstance(scaled, Symbol) and len(factors) == 1:
             return scaled, factors[0], vae
     return None

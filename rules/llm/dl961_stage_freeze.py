@@ -107,7 +107,7 @@ class StageFreeze(Rule):
             return
         put = next((each for each in ctx.all_of(AttributeAssigned) if _is_new_layer(each, freeze, module, ctx)), None)
         loss = next((each for each in ctx.all_of(Backward) if _is_behind(module, each, ctx)), None)
-        if put is None or loss is None or _is_unfrozen(module, put.value, ctx):
+        if put is None or loss is None or _is_unfrozen(module, ctx):
             return
         if ctx.excused(self, freeze, module) or ctx.project_mentions(_UNFREEZES, where="here"):
             return
@@ -168,13 +168,11 @@ def _is_behind(module: Value, backward: Backward, ctx: Context) -> bool:
     return any(ctx.is_part(module, model) for model in models)
 
 
-def _is_unfrozen(module: Value, layer: Value, ctx: Context) -> bool:
-    """Whether some code may unfreeze parameters of a layer, or of what it is a part of."""
+def _is_unfrozen(module: Value, ctx: Context) -> bool:
+    """Whether some code may unfreeze parameters of a network, or of what it is a part of."""
     thawed = [each for each in ctx.gradient_switches if ctx.constant(each.value) is not False]
     parts = [part for each in thawed for part in ctx.modules_switched(each)]
-    return any(
-        not isinstance(part, Instance) or _overlap(part, module, ctx) for part in (*parts, layer) if part is not layer
-    )
+    return any(not isinstance(part, Instance) or _overlap(part, module, ctx) for part in parts)
 
 
 def _overlap(left: Value, right: Value, ctx: Context) -> bool:

@@ -29,10 +29,10 @@ _LOOP = """
 
 
 @pytest.mark.parametrize("manager", ["torch.autocast('cuda')", "contextlib.nullcontext()", "net.no_sync()"])
-def test_a_turn_that_ends_in_a_block_does_not_come_behind_it(manager: str) -> None:
+def test_a_turn_that_ends_in_a_block_does_not_come_after_it(manager: str) -> None:
     check("DL210", textwrap.dedent(_LOOP.format(manager=manager, leaves="continue", mark="  # DL210")))
 
 
 @pytest.mark.parametrize("manager", ["contextlib.suppress(ValueError)", "swallowing(batches)"])
-def test_a_block_that_swallows_errors_may_be_left_for_what_is_behind_it(manager: str) -> None:
+def test_a_block_that_swallows_errors_may_be_left_for_what_is_after_it(manager: str) -> None:
     check("DL210", textwrap.dedent(_LOOP.format(manager=manager, leaves="raise ValueError", mark="")))

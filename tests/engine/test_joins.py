@@ -57,6 +57,11 @@ JOINS: dict[str, list[str]] = {
         "def made():\n    pass\n"
         "if callable(made if flag else other):\n    criterion = bad\nelse:\n    criterion = other",
     ],
+    "_len": [
+        "pair = (1, 2) if flag else (1, 2, 3)\nif len(pair) == 2:\n    criterion = bad\nelse:\n    criterion = other",
+        "count = len((1, 2) if flag else (1, 2, 3))\ncriterion = bad if count > 2 else other",
+        "pair = (1, 2) if flag else other\nif len(pair) == 2:\n    criterion = bad\nelse:\n    criterion = other",
+    ],
     "_plain": [
         "from accelerate import Accelerator\nhelper = Accelerator()\n"
         "criterion = helper.unwrap_model(helper.prepare(bad) if flag else other)",

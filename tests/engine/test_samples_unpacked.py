@@ -41,6 +41,8 @@ def goes_on(folder: Path, text: str, body: str = PAIRS) -> bool:
         "image, label, name = images[0]",
         "for image, label, name in DataLoader(images, batch_size=size):\n    print(image)",
         "for i, (image, label, name) in enumerate(DataLoader(images, 4, collate_fn=None)):\n    print(image)",
+        "sample = images[0]\nif len(sample) == 2:\n    image, label, name = sample",
+        "sample = (1, 2) if find() else (3, 4)\nif len(sample) == 2:\n    image, label, name = sample",
     ],
 )
 def test_other_numbers_of_parts(tmp_path: Path, text: str) -> None:
@@ -59,6 +61,9 @@ def test_other_numbers_of_parts(tmp_path: Path, text: str) -> None:
         ("image, label, name = images[0]", "return self.files[index]"),
         ("image, label = images[0]", "if index:\n            return 1, 2, 3\n        return 1, 2"),
         ("try:\n    image, label, name = images[0]\nexcept ValueError:\n    pass", PAIRS),
+        ("sample = images[0]\nif len(sample) == 3:\n    image, label, name = sample", PAIRS),
+        ("for sample in DataLoader(images, 4):\n    if len(sample) > 2:\n        image, label, name = sample", PAIRS),
+        ("sample = (1, 2) if find() else (3, 4)\nif len(sample) == 3:\n    image, label, name = sample", PAIRS),
     ],
 )
 def test_what_may_be_unpacked(tmp_path: Path, text: str, body: str) -> None:

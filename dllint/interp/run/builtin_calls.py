@@ -11,6 +11,7 @@ from dllint.interp.run.attributes import attributes_of, class_of, get_attribute,
 from dllint.interp.run.classes import find_member, has_unknown_base
 from dllint.interp.run.containers import is_conditional
 from dllint.interp.run.overriding import overridden
+from dllint.interp.run.samples import parts_of_sample
 from dllint.interp.run.unrolling import listed, numbers_of
 from dllint.sites import Site
 from dllint.values import (
@@ -42,10 +43,20 @@ Builtin = Callable[["Machine", Arguments, Site], Value | None]
 
 def _len(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     value = arguments.get(0, None)
-    value = listed(machine, value, site) if value is not None else None
+    if value is None:
+        return None
+    lengths = [(guards, _length(machine, option, site)) for guards, option in alternatives(value)]
+    known = [(guards, Const(length, site)) for guards, length in lengths if length is not None]
+    return choose(known) if len(known) == len(lengths) else None
+
+
+def _length(machine: Machine, value: Value, site: Site) -> int | None:
+    """How many items a value has: one that is written out, or a sample of a dataset."""
+    value = listed(machine, value, site)
     if isinstance(value, Items) and value.exact and not is_conditional(value):
-        return Const(len(value.items), site)
-    return None
+        return len(value.items)
+    numbers = parts_of_sample(machine, value)
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def _isinstance(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
